@@ -36,6 +36,7 @@ from gosched.agent.logs.kept import Bounds, KeptLogs
 from gosched.agent.logs.upload import Uploads
 from gosched.agent.masters import Connector, MastersOnly, watched_tls
 from gosched.agent.metrics import AgentFacts, AgentMetrics
+from gosched.agent.revoked import RevokedMasters
 from gosched.agent.server import MAX_MESSAGE_BYTES, WorkerService
 from gosched.agent.session import MasterRefused, NodeIdInUse, Session
 from gosched.agent.tasks.following import Following
@@ -51,6 +52,7 @@ from gosched.logs import process as process_log
 from gosched.observe.health_port import HealthPort
 from gosched.observe.tracing import open_spans
 from gosched.wire.grpc_tls import SERVER_OPTIONS
+from gosched.wire.role_rules import reader_of
 from gosched.wire.tls_watch import TlsWatch
 from gosched.wire.v1 import worker_pb2_grpc
 
@@ -138,7 +140,8 @@ async def run(settings: AgentSettings, listen: Listen, read_again: Callable[[], 
         tls = watched_tls(settings.tls, (socket.gethostname(), data_dir.node_id))
         loop.add_signal_handler(signal.SIGHUP, _reload, read_again, tls)
         cluster = tls.current.holder.cluster if tls else ""
-        only_masters = MastersOnly(cluster, tls=tls is not None)
+        revoked = RevokedMasters(data_dir.path / "revoked.json")
+        only_masters = MastersOnly(cluster, tls=tls is not None, revoked=revoked.holds, roles=reader_of(settings.tls))
         options = [*_SERVER_OPTIONS, *(SERVER_OPTIONS if tls else ())]
         server = grpc.aio.server(options=options, interceptors=[only_masters])
         port = bind(server, tls, listen)
@@ -177,7 +180,7 @@ async def run(settings: AgentSettings, listen: Listen, read_again: Callable[[], 
         closing.push_async_callback(server.stop, 0.5)
         await _serve_metrics(settings, tls, metrics, closing)
         await _serve_health(settings, data_dir, closing)
-        connector = Connector(tls, cluster, _CHANNEL_OPTIONS)
+        connector = Connector(tls, cluster, _CHANNEL_OPTIONS, revoked.holds)
         session = Session(
             partial(_described, settings, data_dir, host, incarnation, address),
             settings.masters,
@@ -191,6 +194,7 @@ async def run(settings: AgentSettings, listen: Listen, read_again: Callable[[], 
             heartbeat_ms=settings.heartbeat_ms,
             why=connector.why,
             is_outdated=lambda: connector.is_outdated,
+            revoked=revoked,
         )
         log.info("agent started", address=address)
         if host.tree.isolation:

@@ -11,7 +11,7 @@ import contextlib
 import random
 import ssl
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from typing import Any
 
 import grpc
@@ -20,9 +20,11 @@ import structlog
 from gosched.agent.host import CannotStart
 from gosched.config.address import split_address
 from gosched.config.settings import Tls
-from gosched.wire.certificates import caller_identity, server_identity
+from gosched.wire.certificates import names_of_call, server_identity
+from gosched.wire.fingerprints import marks_of_pem
 from gosched.wire.plain_text import host_of, refusal
 from gosched.wire.probe import TlsPaths, look
+from gosched.wire.role_rules import BUILT_IN, RoleReader, reader_of
 from gosched.wire.roles import ANY_NODE, BadCertificate, CertificateHolder, Role, node_label, server_name
 from gosched.wire.tls_watch import TlsSet, TlsWatch
 
@@ -30,6 +32,7 @@ LOOK_S = 3.0  # at a master's certificate
 #: A channel's life: shorter than that of a connection to a master (wire/grpc_tls.py), after which the channel would
 #: take only the certificate that the master had at first.
 CHANNEL_LIFE_S = (1200.0, 1800.0)
+_NOT_VALID = "the certificate is not valid, or not any more: get another one"
 REQUEST_S = 10.0  # for a request to arrive, once its call has begun
 
 
@@ -47,7 +50,7 @@ def watched_tls(tls: Tls | None, names: tuple[str, str]) -> TlsWatch | None:
     if tls is None:
         return None
     try:
-        watch = TlsWatch(tls.cert, tls.key, tls.ca, structlog.get_logger())
+        watch = TlsWatch(tls.cert, tls.key, tls.ca, structlog.get_logger(), roles=reader_of(tls))
     except BadCertificate as error:
         raise CannotStart(f"tls: {error}") from error
     mine = watch.current.holder
@@ -63,20 +66,31 @@ class Connector:
     """Opens channels to masters. gRPC does not show a client the server's certificate, so with TLS that is looked at
     first, and the channel then takes that very certificate and no other."""
 
-    def __init__(self, tls: TlsWatch | None, cluster: str, options: list[tuple[str, Any]]) -> None:
+    def __init__(
+        self,
+        tls: TlsWatch | None,
+        cluster: str,
+        options: list[tuple[str, Any]],
+        revoked: Callable[[Iterable[str]], bool] = lambda marks: False,
+    ) -> None:
+        """`revoked`: whether a certificate with these marks is revoked."""
         self._cluster = cluster
         self._options = options
         self._tls = tls
         self._paths = TlsPaths(cert=tls.cert, key=tls.key, ca=tls.ca) if tls else None
         self._used: TlsSet | None = None  # by the newest channel
+        self._revoked = revoked
+        self._master: tuple[str, ...] = ()  # marks of the certificate that the newest channel takes
         self._ends = 0.0  # of the newest channel, in seconds of the monotonic clock
 
     @property
     def is_outdated(self) -> bool:
-        """New certificates are in use since the newest channel was opened, or the master may have a new one."""
+        """New certificates are in use since the newest channel was opened, or the master may have a new one, or the one
+        that it has is revoked."""
         if self._tls is None:
             return False
-        return self._tls.current is not self._used or time.monotonic() >= self._ends
+        is_old = self._tls.current is not self._used or time.monotonic() >= self._ends
+        return is_old or self._revoked(self._master)
 
     async def __call__(self, address: str) -> Any:
         """Return a channel to the master at this address. Raises NotAMaster, Unreachable."""
@@ -86,7 +100,7 @@ class Connector:
         self._ends = time.monotonic() + random.uniform(*CHANNEL_LIFE_S)
         try:
             async with asyncio.timeout(LOOK_S):
-                holder, certificate = await server_identity(split_address(address), used.client)
+                holder, certificate = await server_identity(split_address(address), used.client, self._tls.roles)
         except (ssl.SSLError, BadCertificate) as error:
             raise NotAMaster(await self.why(address) or str(error)) from error
         except ConnectionResetError as error:
@@ -95,6 +109,9 @@ class Connector:
             raise Unreachable(str(error) or f"no answer within {LOOK_S:.0f} s") from error
         if holder.role is not Role.MASTER or not holder.is_of(self._cluster):
             raise NotAMaster(f"it shows the certificate of {_shown(holder)}, which is no master of this agent's")
+        self._master = marks_of_pem(certificate)
+        if self._revoked(self._master):
+            raise NotAMaster(f"the certificate of {_shown(holder)} that it shows is revoked")
         credentials = grpc.ssl_channel_credentials(certificate, used.pem.key, used.pem.cert)
         return grpc.aio.secure_channel(address, credentials, options=self._options)
 
@@ -107,7 +124,17 @@ class Connector:
 class MastersOnly(grpc.aio.ServerInterceptor):
     """Refuses calls of all but masters. Without TLS each caller with a private address is taken for one."""
 
-    def __init__(self, cluster: str, *, tls: bool) -> None:
+    def __init__(
+        self,
+        cluster: str,
+        *,
+        tls: bool,
+        revoked: Callable[[Iterable[str]], bool] = lambda marks: False,
+        roles: RoleReader = BUILT_IN,
+    ) -> None:
+        """`revoked`: whether a certificate with these marks is revoked. `roles`: says what certificates are."""
+        self._roles = roles
+        self._revoked = revoked
         self._cluster = cluster
         self._tls = tls
 
@@ -145,9 +172,12 @@ class MastersOnly(grpc.aio.ServerInterceptor):
 
     def _problem(self, context: Any) -> str:
         try:
-            holder = caller_identity(context.auth_context())
+            certificate = context.auth_context()
+            holder = self._roles.holder(names_of_call(certificate))
         except BadCertificate as error:
             return str(error)
+        if self._revoked(marks_of_pem(b"".join(certificate.get("x509_pem_cert", ())[:1]))):
+            return _NOT_VALID
         if holder.role is Role.MASTER and holder.is_of(self._cluster):
             return ""
         return f"this is an agent, which obeys masters, not {_shown(holder)}"

@@ -24,6 +24,7 @@ from gosched.agent.logic.reconcile import Desired
 from gosched.agent.logs.kept import KeptLogs
 from gosched.agent.masters import NotAMaster, Unreachable
 from gosched.agent.orders import BadOrder, parse_order, parse_secrets, parse_stop
+from gosched.agent.revoked import RevokedMasters
 from gosched.agent.supervisor.records import boot_ms
 from gosched.agent.tasks.table import Tasks
 from gosched.core.commands.nodes import RegisterNode
@@ -86,9 +87,11 @@ class Session:
         heartbeat_ms: int,
         why: Why | None = None,
         is_outdated: Callable[[], bool] = lambda: False,
+        revoked: RevokedMasters | None = None,
     ) -> None:
         """`why`: what keeps this node from the master at an address, in words; empty: nothing that it can see.
-        `is_outdated`: the channel is to be opened anew, since there are new certificates."""
+        `is_outdated`: the channel is to be opened anew, since there are new certificates. `revoked`: what masters say
+        of revoked certificates; None: it is not kept."""
         self._describe = describe
         self._me = describe()
         self._vitals = vitals
@@ -110,6 +113,7 @@ class Session:
         self._obeying: asyncio.Task[None] | None = None
         self._why = why
         self._is_outdated = is_outdated
+        self._revoked = revoked
         self._telling: asyncio.Task[None] | None = None
         self._log = structlog.get_logger().bind(node=self._me.node_id)
 
@@ -208,6 +212,7 @@ class Session:
             version=__version__,
             clock_ms=int(time.time() * 1000),
             log_jobs=self._kept_logs.jobs_to_ask(),
+            revoked_etag=self._revoked.etag if self._revoked else "",
         )
         sent_ms = boot_ms()
         answer = await stub.Heartbeat(request, timeout=CALL_TIMEOUT_S)
@@ -226,6 +231,8 @@ class Session:
             told = [master for master in answer.masters[:MAX_MASTERS] if master not in self._configured]
             self._masters = [*self._configured, *told]
         self._answered(sent_ms, answer.lease_ms)
+        if self._revoked and self._revoked.take(answer.revoked_etag, answer.revoked):
+            self._log.info("revoked certificates of masters are known", certificates=len(answer.revoked))
         if self._obeying is not None:
             if not self._obeying.done():
                 return  # a later answer brings what is still to be done

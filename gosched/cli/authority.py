@@ -20,7 +20,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from gosched.config.errors import ConfigError
-from gosched.wire.certificates import organizations
+from gosched.wire.certificates import names_in
+from gosched.wire.role_rules import BUILT_IN
 from gosched.wire.roles import BadCertificate, CertificateHolder, Role, identity_of, server_name
 from gosched.wire.tls_expiry import id_of, signed_by, signer_of
 
@@ -40,6 +41,9 @@ class Described:
     is_authority: bool
     #: The first digits of its SHA-256 fingerprint.
     id: str
+    #: In hex, as is the serial number.
+    fingerprint: str
+    serial: str
     #: None for an authority, and for a certificate without a role: `problem` says why.
     holder: CertificateHolder | None
     #: Why there is no role; empty when there is one, or none is needed.
@@ -173,9 +177,11 @@ def _described(certificate: x509.Certificate) -> Described:
         issuer=certificate.issuer.rfc4514_string(),
         is_authority=is_authority,
         id=id_of(certificate),
+        fingerprint=certificate.fingerprint(hashes.SHA256()).hex(),
+        serial=f"{certificate.serial_number:x}",
         holder=holder,
         problem=problem,
-        groups=organizations(certificate.public_bytes(serialization.Encoding.PEM)),
+        groups=BUILT_IN.groups(names_in(certificate.public_bytes(serialization.Encoding.PEM))),
         names=tuple([host for host in hosts if host != in_dns] + [str(address) for address in addresses]),
         begins=certificate.not_valid_before_utc,
         ends=certificate.not_valid_after_utc,

@@ -1,4 +1,5 @@
-"""`goschedctl cert`: init, issue, renew, show. Works on files alone, without a cluster."""
+"""`goschedctl cert`: init, issue, renew, show, which work on files alone, and what asks a cluster
+(`cert_revocation.py`)."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from urllib.parse import quote
 
 import click
 
+from gosched.cli.cert_revocation import revoke, revoked, unrevoke
 from gosched.cli.output import Json, as_data, emit, say
 from gosched.config.errors import ConfigError
 
@@ -21,7 +23,11 @@ _DAYS = click.IntRange(1, 36_500)
 
 @click.group()
 def command() -> None:
-    """Make a certificate authority, and certificates for masters, agents and clients."""
+    """Make a certificate authority, and certificates for masters, agents and clients; revoke them."""
+
+
+for _one in (revoke, revoked, unrevoke):
+    command.add_command(_one)
 
 
 @command.command("init")
@@ -144,6 +150,8 @@ def _shape(found: Described) -> Json:
         "subject": found.subject,
         "issuer": found.issuer,
         "id": found.id,
+        "fingerprint": found.fingerprint,
+        "serial": found.serial,
         "not_before": found.begins.isoformat(),
         "not_after": found.ends.isoformat(),
         "expired": found.ends < datetime.now(UTC),
@@ -163,6 +171,8 @@ def _text(shape: Json, ca: str) -> str:
         ("subject", shape["subject"]),
         ("issuer", shape["issuer"]),
         ("id", shape["id"]),
+        ("serial", shape["serial"]),
+        ("sha256", shape["fingerprint"]),
         ("signed by", "" if signer is None else signer or f"none of the authorities in {ca}"),
         ("begins", shape["not_before"]),
         ("ends", f"{shape['not_after']} ({left})"),

@@ -51,7 +51,7 @@ COMMANDS = {
     "config": "Name clusters (contexts), and check config files.",
     "login": "Log in at the cluster's OpenID Connect issuer, in a browser on any device.",
     "logout": "Forget the login.",
-    "cert": "Make certificates for masters, agents and clients.",
+    "cert": "Make and revoke certificates of masters, agents and clients.",
     "audit": "Check and read the audit logs of masters.",
     "simulate": "Run a trace of jobs through the scheduler, on a virtual clock.",
     "replay": "Plan a past cycle again from a master's log.",

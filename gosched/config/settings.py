@@ -19,6 +19,7 @@ from gosched.config.backup_model import Backup
 from gosched.config.errors import ConfigError, shown
 from gosched.config.oidc_model import Oidc
 from gosched.config.queues import QueueConfig, QuotaConfig, check_distinct, check_quota_list, check_tree, queue_tree
+from gosched.config.role_rules_model import MAX_RULES, RoleRuleConfig, UserField
 from gosched.config.secrets_model import Secrets
 from gosched.config.socket_model import SocketPath
 from gosched.config.tracing_model import Tracing
@@ -72,11 +73,17 @@ PositiveMillis = Annotated[Millis, Field(ge=1)]
 
 
 class Tls(Model):
-    """Paths of PEM files; both ends of every connection show a certificate that `ca` signed."""
+    """Paths of PEM files; both ends of every connection show a certificate that `ca` signed. `roles`: what certificates
+    are that do not name a role as gosched's own do, the first rule that matches a name first. `unnamed`: whether one
+    that no rule matches is a client's. `user`, `groups`: the fields with the name and the groups of such a client."""
 
     cert: str
     key: str
     ca: str
+    roles: Annotated[tuple[RoleRuleConfig, ...], Field(max_length=MAX_RULES)] = ()
+    unnamed: Literal["client", "refused"] = "client"
+    user: UserField = "cn"
+    groups: Literal["o", "ou"] = "o"
 
 
 class Server(Model):

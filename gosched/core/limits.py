@@ -64,5 +64,6 @@ MAX_SECRET_VALUE_BYTES = 64 << 10
 MAX_SEALED_LENGTH = 90_000  # base64 of the largest value with its nonce and its tag
 MAX_SECRET_BYTES_PER_TENANT = 4 << 20
 MAX_SECRETS_BYTES = 64 << 20
+MAX_REVOCATIONS = 10_000
 MAX_SIGNAL = 64
 MAX_CLOCK_STEP_MS = 3600 * 1000  # that the stamp of one command may move the state's clock

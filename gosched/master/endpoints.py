@@ -38,6 +38,7 @@ from gosched.master.web.trends import Trends
 from gosched.observe.health_port import HealthPort
 from gosched.observe.metrics import MasterMetrics
 from gosched.replication.interface import Replication
+from gosched.wire.role_rules import reader_of
 from gosched.wire.tls_watch import TlsWatch
 
 STOP_GRACE_S = 0.5
@@ -175,4 +176,5 @@ def callers_of(settings: MasterSettings, local: LocalSocket | None) -> Callers:
     """Return what says who calls. Names of certificates begin with nothing that says where a user comes from."""
     of_issuer = (settings.oidc.user_prefix, settings.oidc.groups_prefix) if settings.oidc else ()
     reserved = (LOCAL, *of_issuer)
-    return Callers(local.user, reserved) if local else Callers(reserved=reserved)
+    roles = reader_of(settings.tls)
+    return Callers(local.user, reserved, roles) if local else Callers(reserved=reserved, roles=roles)

@@ -25,6 +25,7 @@ from gosched.master.agents.task_secrets import TaskSecrets
 from gosched.master.api.access_service import AccessService
 from gosched.master.api.cluster_service import ClusterService, keep_announced
 from gosched.master.api.metrics_facts import MetricsFacts
+from gosched.master.api.revocations import Revocations
 from gosched.master.api.scheduler_service import SchedulerService
 from gosched.master.api.secret_service import SecretService
 from gosched.master.api.status import StatusReader
@@ -68,6 +69,7 @@ from gosched.observe.tracing import open_spans
 from gosched.observe.tracing_jobs import JobTraces
 from gosched.observe.tracing_leader import LeaderTraces
 from gosched.replication.interface import AppliedBatch, Part, Replication, Role
+from gosched.wire.role_rules import reader_of
 from gosched.wire.roles import CertificateHolder
 
 HAND_OVER_S = 2.0
@@ -344,6 +346,13 @@ class MasterServer:
             proposals=self._proposals,
             clock=self._clock,
             access=self._access,
+            revocations=Revocations(
+                replication=self._replication,
+                proposals=self._proposals,
+                clock=self._clock,
+                access=self._access,
+                roles=reader_of(self._settings.tls),
+            ),
         )
 
     def _secret_service(self) -> SecretService:

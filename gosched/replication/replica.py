@@ -20,6 +20,7 @@ from typing import Any
 
 import structlog
 
+from gosched.config.settings import Tls as TlsSettings
 from gosched.core.records.master import Configuration
 from gosched.core.state.cluster_state import ClusterState
 from gosched.logs import process as process_log
@@ -42,6 +43,7 @@ from gosched.replication.snapshots.snapshots import Snapshots
 from gosched.replication.storage import open_storage
 from gosched.state_machine import MachineBug
 from gosched.wire.batch import UnknownSchema
+from gosched.wire.role_rules import RoleReader, reader_of
 from gosched.wire.roles import BadCertificate
 from gosched.wire.tls_watch import TlsSet, TlsWatch
 from gosched.wire.v1 import log_pb2, raft_pb2
@@ -76,6 +78,7 @@ class Replica:
         self._next_status = 0.0
         self._follow_at = 0.0  # a loaded replica turns a thousand times a second: members are looked after now and then
         self._front_silent_s = 0.0
+        self._access_changes = 0  # that connections were looked at for
         self._turned_at = time.monotonic()
 
     def open(self, link: socket.socket) -> None:
@@ -134,6 +137,10 @@ class Replica:
             self._known.keep_only(ids(applied) | ids(self._members.newest().configuration))
         if isinstance(self._node.transport, PeerTransport):
             self._node.transport.part()
+            changes = self._applier.state.access_changes
+            if changes != self._access_changes:
+                self._access_changes = changes
+                self._node.transport.shut_out_revoked()
         if self._members.was_removed and not self._membership.identity.joining:
             self._membership.is_removed()
             raise Stop(removal_of(self._config.member))
@@ -195,6 +202,7 @@ class Replica:
                 tls=_tls(config),
                 timing=config.timing,
                 refused=self._on_refused,
+                revoked=lambda marks: self._applier.state.is_revoked(marks),
             )
             self._snapshots.backlog = made.backlog
             return made
@@ -357,9 +365,10 @@ def _tls(config: ReplicaConfig) -> TlsNow:
     """Return the contexts in use; the files are watched from now on."""
     if config.tls is None:
         return lambda: None
+    roles = reader_of(TlsSettings.model_validate_json(config.tls_settings) if config.tls_settings else None)
     try:
         watch = TlsWatch(
-            config.tls.cert, config.tls.key, config.tls.ca, log, says_refusals=False
+            config.tls.cert, config.tls.key, config.tls.ca, log, says_refusals=False, roles=roles
         )  # the front says them
     except BadCertificate as error:
         raise Stop(f"tls: {error}") from error
@@ -370,17 +379,17 @@ def _tls(config: ReplicaConfig) -> TlsNow:
         nonlocal made
         current = watch.current
         if made is None or made[0] is not current:
-            made = current, _of_members(current)
+            made = current, _of_members(current, roles)
         return made[1]
 
     return now
 
 
-def _of_members(tls: TlsSet) -> Tls:
+def _of_members(tls: TlsSet, roles: RoleReader) -> Tls:
     for context in (tls.server, tls.client):
         context.minimum_version = ssl.TLSVersion.TLSv1_3
     tls.client.check_hostname = False  # members are named by their certificates, not by their addresses
-    return Tls(server=tls.server, client=tls.client, cluster=tls.holder.cluster)
+    return Tls(server=tls.server, client=tls.client, cluster=tls.holder.cluster, roles=roles)
 
 
 def _nothing(_link: Connection) -> None:

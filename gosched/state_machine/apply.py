@@ -29,6 +29,7 @@ from gosched.core.commands.command import Body, Command
 from gosched.core.commands.jobs import CancelJob, ControlJob, DropFinishedJobs, NoteWaitReasons, RunSchedule, SubmitJob
 from gosched.core.commands.nodes import ControlNode, LabelNode, MarkNodeDead, RegisterNode, RemoveNode, ReportTasks
 from gosched.core.commands.plans import CommitPlan
+from gosched.core.commands.revocation import RevokeCertificate, UnrevokeCertificate
 from gosched.core.commands.secrets import DeleteSecret, ResealSecret, SetSecret
 from gosched.core.events import Event, JobChanged
 from gosched.core.features import FeatureLevel
@@ -54,6 +55,7 @@ from gosched.state_machine import (
     plans,
     queues,
     quotas,
+    revocation,
     secrets,
     size_limits,
     tasks,
@@ -196,5 +198,9 @@ def _dispatch(state: ClusterState, body: Body, events: list[Event]) -> Outcome:
             return secrets.delete_secret(state, body)
         case ResealSecret():
             return secrets.reseal_secret(state, body)
+        case RevokeCertificate():
+            return revocation.revoke_certificate(state, body, events)
+        case UnrevokeCertificate():
+            return revocation.unrevoke_certificate(state, body, events)
         case _:
             assert_never(body)

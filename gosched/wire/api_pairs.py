@@ -10,6 +10,7 @@ API_PAIRS: Mapping[str, str] = {
     "api.access.NewToken": "access_pb2.CreateTokenResponse",
     "api.secrets.SecretInfo": "secret_pb2.SecretInfo",
     "api.secrets.Rotation": "secret_pb2.RotateSecretsResponse",
+    "api.revocation.Revoked": "access_pb2.RevokeCertificateResponse",
     "api.status.MasterStatus": "scheduler_pb2.MasterStatus",
     "api.status.QueueStatus": "scheduler_pb2.QueueStatus",
     "api.status.QuotaStatus": "scheduler_pb2.QuotaStatus",

@@ -25,6 +25,7 @@ from gosched.core.commands.command import Command
 from gosched.core.commands.jobs import CancelJob, ControlJob, DropFinishedJobs, NoteWaitReasons, RunSchedule, SubmitJob
 from gosched.core.commands.nodes import ControlNode, LabelNode, MarkNodeDead, RegisterNode, RemoveNode, ReportTasks
 from gosched.core.commands.plans import CommitPlan
+from gosched.core.commands.revocation import RevokeCertificate, UnrevokeCertificate
 from gosched.core.commands.secrets import DeleteSecret, ResealSecret, SetSecret
 from gosched.core.features import NEWEST_LEVEL
 from gosched.wire.codec import fill, to_record
@@ -35,7 +36,7 @@ from gosched.wire.v1 import log_pb2
 # 3: evictions, fences, reservations, windows, deadlines, arrays, schedules, dependencies, timeouts.
 # 4: isolation, usage, nodes closed and drained, jobs frozen.
 # 5: feature levels, cluster ids, nodes removed, follow-ups, the members, wait reasons noted, bindings and tokens,
-# secrets.
+# secrets, revoked certificates.
 SCHEMA = NEWEST_LEVEL
 OLDEST_SCHEMA = 1  # what it lacks has the defaults of the records
 
@@ -71,6 +72,8 @@ _FIELDS: dict[type, str] = {
     SetSecret: "set_secret",
     DeleteSecret: "delete_secret",
     ResealSecret: "reseal_secret",
+    RevokeCertificate: "revoke_certificate",
+    UnrevokeCertificate: "unrevoke_certificate",
 }
 _KINDS = {field: kind for kind, field in _FIELDS.items()}
 

@@ -10,29 +10,33 @@ import asyncio
 import contextlib
 import ssl
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
-from gosched.wire.roles import BadCertificate, CertificateHolder, identity_of
+from gosched.wire.role_rules import BUILT_IN, CertificateNames, RoleReader
+from gosched.wire.roles import BadCertificate, CertificateHolder
 from gosched.wire.tls_files import check_files, shake_hands, why_untrusted, words_of
 from gosched.wire.tls_rules import trusting
 
 
-def own_identity(cert: str, key: str, ca: str) -> CertificateHolder:
+def own_identity(cert: str, key: str, ca: str, roles: RoleReader = BUILT_IN) -> CertificateHolder:
     """Return what this program's own certificate says. It is shown to itself, so that one that others would refuse is
     noticed at start. Raises BadCertificate."""
     check_files(cert, key, ca)
     try:
         server = _context(ssl.Purpose.CLIENT_AUTH, cert, key, ca)
         client = _context(ssl.Purpose.SERVER_AUTH, cert, key, ca)
-        return holder_of(shake_hands(server, client))
+        return roles.holder(names_of(shake_hands(server, client)))
     except ssl.SSLCertVerificationError as error:
         raise BadCertificate(why_untrusted(error, "the certificate", cert, ca)) from error
     except OSError as error:  # ssl.SSLError is one
         raise BadCertificate(f"cannot use the certificate {cert} with {key} and {ca}: {words_of(error)}") from error
 
 
-async def server_identity(address: tuple[str, int], context: ssl.SSLContext) -> tuple[CertificateHolder, bytes]:
+async def server_identity(
+    address: tuple[str, int], context: ssl.SSLContext, roles: RoleReader = BUILT_IN
+) -> tuple[CertificateHolder, bytes]:
     """Return what the certificate of the server at this address says, and the certificate itself (PEM).
 
     Raises OSError when it cannot be reached or is not trusted, and BadCertificate.
@@ -42,7 +46,7 @@ async def server_identity(address: tuple[str, int], context: ssl.SSLContext) -> 
     try:
         found: ssl.SSLObject = writer.get_extra_info("ssl_object")
         certificate = ssl.DER_cert_to_PEM_cert(found.getpeercert(binary_form=True) or b"")
-        return holder_of(found.getpeercert()), certificate.encode()
+        return roles.holder(names_of(found.getpeercert())), certificate.encode()
     finally:
         writer.close()
         with contextlib.suppress(OSError):
@@ -66,34 +70,53 @@ def serving_context(cert: str, key: str, ca: str, *, guests: bool = False) -> ss
     return context
 
 
-def holder_of(certificate: Mapping[str, Any] | None) -> CertificateHolder:
-    """Return what a certificate says, as `ssl` shows it. Raises BadCertificate."""
+def names_of(certificate: Mapping[str, Any] | None) -> CertificateNames:
+    """Return the names in a certificate, as `ssl` shows it."""
     names = (certificate or {}).get("subjectAltName", ())
-    return identity_of(
-        [value for kind, value in names if kind == "URI"], [value for kind, value in names if kind == "DNS"]
+    subject = [pair for pairs in (certificate or {}).get("subject", ()) for pair in pairs]
+    uris, dns, emails = (tuple([text for kind, text in names if kind == wanted]) for wanted in ("URI", "DNS", "email"))
+    common, organizations, units = (
+        tuple([text for kind, text in subject if kind == wanted])
+        for wanted in ("commonName", "organizationName", "organizationalUnitName")
     )
+    return CertificateNames(uris=uris, dns=dns, emails=emails, common=common, organizations=organizations, units=units)
 
 
 @lru_cache(maxsize=4096)
-def organizations(certificate: bytes) -> tuple[str, ...]:
-    """Return the groups of a user: the organizations in the subject of its certificate (PEM), in order; none where it
-    cannot be read."""
+def names_in(certificate: bytes) -> CertificateNames:
+    """Return the names in a certificate (PEM); none where it cannot be read."""
     from cryptography import x509  # takes long to import
     from cryptography.x509.oid import NameOID
 
     try:
-        subject = x509.load_pem_x509_certificate(certificate).subject
+        found = x509.load_pem_x509_certificate(certificate)
+        alternatives = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except ValueError:
-        return ()
-    return tuple(sorted({str(one.value) for one in subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)}))
-
-
-def caller_identity(context: Mapping[str, Iterable[bytes]]) -> CertificateHolder:
-    """Return what the certificate of a gRPC caller says, by the `auth_context` of its call. Raises BadCertificate."""
-    uris, dns_names = (
-        [name.decode(errors="replace") for name in context.get(kind, ())] for kind in ("peer_uri", "peer_dns")
+        return CertificateNames()
+    except x509.ExtensionNotFound:
+        alternatives = x509.SubjectAlternativeName([])
+    common, organizations, units = (
+        tuple([str(one.value) for one in found.subject.get_attributes_for_oid(kind)])
+        for kind in (NameOID.COMMON_NAME, NameOID.ORGANIZATION_NAME, NameOID.ORGANIZATIONAL_UNIT_NAME)
     )
-    return identity_of(uris, dns_names)
+    return CertificateNames(
+        uris=tuple(alternatives.get_values_for_type(x509.UniformResourceIdentifier)),
+        dns=tuple(alternatives.get_values_for_type(x509.DNSName)),
+        emails=tuple(alternatives.get_values_for_type(x509.RFC822Name)),
+        common=common,
+        organizations=organizations,
+        units=units,
+    )
+
+
+def names_of_call(context: Mapping[str, Iterable[bytes]]) -> CertificateNames:
+    """Return the names in the certificate of a gRPC caller, by the `auth_context` of its call."""
+    uris, dns, common = (
+        tuple([name.decode(errors="replace") for name in context.get(kind, ())])
+        for kind in ("peer_uri", "peer_dns", "x509_common_name")
+    )
+    more = names_in(b"".join(list(context.get("x509_pem_cert", ()))[:1]))
+    return replace(more, uris=uris, dns=dns, common=common or more.common)
 
 
 def _context(purpose: ssl.Purpose, cert: str, key: str, ca: str) -> ssl.SSLContext:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, Protocol
 
 from gosched.wire.certificates import dialling_context, own_identity, serving_context
+from gosched.wire.role_rules import BUILT_IN, RoleReader
 from gosched.wire.roles import BadCertificate, CertificateHolder
 
 if TYPE_CHECKING:
@@ -66,9 +67,12 @@ class TlsSet:
 class TlsWatch:
     """The three files of a program. `watch` looks at them every few seconds, `ask` makes it look at once."""
 
-    def __init__(self, cert: str, key: str, ca: str, log: Log, *, says_refusals: bool = True) -> None:
-        """Read the files. `says_refusals`: no other process that uses them logs why they are refused. Raises
-        BadCertificate."""
+    def __init__(
+        self, cert: str, key: str, ca: str, log: Log, *, says_refusals: bool = True, roles: RoleReader = BUILT_IN
+    ) -> None:
+        """Read the files. `says_refusals`: no other process that uses them logs why they are refused. `roles`: says
+        what certificates are. Raises BadCertificate."""
+        self.roles = roles
         self._log = log
         self._says_refusals = says_refusals
         self.cert, self.key, self.ca = cert, key, ca
@@ -141,7 +145,7 @@ class TlsWatch:
     def _load(self, pem: TlsPem) -> TlsSet:
         """Return the checked set. `ssl` reads the files by itself, so they must still be the same afterwards. Raises
         BadCertificate."""
-        holder = own_identity(self.cert, self.key, self.ca)
+        holder = own_identity(self.cert, self.key, self.ca, self.roles)
         try:
             server = serving_context(self.cert, self.key, self.ca)
             guests = serving_context(self.cert, self.key, self.ca, guests=True)

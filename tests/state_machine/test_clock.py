@@ -46,6 +46,7 @@ DURATIONS = {
     ("JobSpec", "stop_grace_ms"), ("JobSpec", "deadline_in_ms"), ("JobSpec", "estimate_ms"), ("JobSpec", "timeout_ms"),
 }  # fmt: skip
 NAMED_BY_PEOPLE = {("JobSpec", "deadline_at_ms"), ("Window", "start_ms"), ("Window", "end_ms")}
+NAMED_BY_PEOPLE |= {("Revocation", "ends_at_ms")}  # by its certificate
 SET_BY_THE_LEADER = {("Children", "next_run_at_ms")}  # in SetClock.runs
 
 
@@ -217,6 +218,7 @@ def test_every_moment_of_a_record_has_its_rule():
     for kind in _kinds([table.kind for table in TABLES]):
         tables = {"Node": "nodes", "Account": "accounts", "Tenant": "tenants", "Job": "jobs", "Task": "tasks"}
         tables |= {"Allocation": "allocations", "Fence": "fences", "Reservation": "reservations", "Token": "tokens"}
+        tables["Revocation"] = "revocations"
         known = {name for names in STAMPED.get(tables.get(kind.__name__, ""), ()) for name in names}
         for field in fields(kind):
             place = (kind.__name__, field.name)

@@ -15,7 +15,7 @@ from gosched.client.arguments import checked
 from gosched.client.errors import Refused
 from gosched.client.handle import handles
 from gosched.client.own_context import endpoints_and_tls
-from gosched.client.requests import access, cluster, history, nodes, secrets, sharing
+from gosched.client.requests import access, cluster, history, nodes, revocations, secrets, sharing
 from gosched.client.requests import following as streams
 from gosched.client.requests import jobs as job_calls
 from gosched.client.requests.history import ENDS
@@ -185,6 +185,9 @@ class AsyncGoSchedClient(AsyncTransport):
     create_token = calling(access.create_token)
     list_tokens = calling(access.list_tokens)
     revoke_token = calling(access.revoke_token)
+    revoke_certificate = calling(revocations.revoke_certificate)
+    list_revocations = calling(revocations.list_revocations)
+    unrevoke_certificate = calling(revocations.unrevoke_certificate)
 
     # Secrets of tenants
 

@@ -21,6 +21,7 @@ from gosched.core.commands.cluster import (
 from gosched.core.commands.jobs import CancelJob, ControlJob, DropFinishedJobs, NoteWaitReasons, RunSchedule, SubmitJob
 from gosched.core.commands.nodes import ControlNode, LabelNode, MarkNodeDead, RegisterNode, RemoveNode, ReportTasks
 from gosched.core.commands.plans import CommitPlan
+from gosched.core.commands.revocation import RevokeCertificate, UnrevokeCertificate
 from gosched.core.commands.secrets import DeleteSecret, ResealSecret, SetSecret
 from gosched.core.features import FeatureLevel
 
@@ -55,6 +56,8 @@ Body = (
     | SetSecret
     | DeleteSecret
     | ResealSecret
+    | RevokeCertificate
+    | UnrevokeCertificate
 )
 
 
@@ -86,4 +89,6 @@ LEVEL_OF: dict[type[Body], FeatureLevel] = {
     SetSecret: FeatureLevel.BOUNDED,
     DeleteSecret: FeatureLevel.BOUNDED,
     ResealSecret: FeatureLevel.BOUNDED,
+    RevokeCertificate: FeatureLevel.BOUNDED,
+    UnrevokeCertificate: FeatureLevel.BOUNDED,
 }

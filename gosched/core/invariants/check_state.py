@@ -13,6 +13,7 @@ from gosched.core.invariants.indexes import index_problems, kept_job_problems, r
 from gosched.core.invariants.jobs import job_problems, relative_problems
 from gosched.core.invariants.nodes import capacity_problems, device_problems, node_problems
 from gosched.core.invariants.reservations import reservation_problems
+from gosched.core.invariants.revocation import revocation_problems
 from gosched.core.invariants.secrets import secret_problems
 from gosched.core.invariants.sharing import sharing_problems, spending_problems, sum_problems
 from gosched.core.invariants.tasks import allocation_problems, task_problems
@@ -37,6 +38,7 @@ def check(state: ClusterState) -> list[str]:
         *window_problems(state),
         *access_problems(state),
         *secret_problems(state),
+        *revocation_problems(state),
         *sharing_problems(state),
         *index_problems(state),
         *fence_index_problems(state),

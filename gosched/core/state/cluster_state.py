@@ -6,7 +6,7 @@ records. Invariant: only `gosched.state_machine` calls the `put_`, `drop_` and `
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import groupby
 from typing import Any
@@ -24,6 +24,7 @@ from gosched.core.records.master import Configuration, Master
 from gosched.core.records.node import Node, NodeState
 from gosched.core.records.queue import Queue
 from gosched.core.records.reservation import Reservation
+from gosched.core.records.revocation import Revocation
 from gosched.core.records.secret import Secret
 from gosched.core.records.task import Task
 from gosched.core.records.tenant import Account, Quota, Tenant, account_key
@@ -69,7 +70,7 @@ class ClusterState(Contents):
         self.relatives = JobRelatives()
         #: When something is due by the passing of time alone.
         self.timers = Timers()
-        #: Counts the changes of bindings and tokens in this process.
+        #: Counts the changes of bindings, tokens and revoked certificates in this process.
         self.access_changes = 0
         #: Bytes, by what holds them.
         self.footprint = Footprint()
@@ -143,7 +144,7 @@ class ClusterState(Contents):
     def drop_window(self, name: str) -> None:
         self._drop("windows", name)
 
-    # Bindings and tokens
+    # Bindings, tokens, revoked certificates
 
     def put_binding(self, binding: Binding) -> None:
         self.access_changes += 1
@@ -168,6 +169,20 @@ class ClusterState(Contents):
 
     def drop_secret(self, key: str) -> None:
         self._drop("secrets", key)
+
+    # Revoked certificates
+
+    def put_revocation(self, revocation: Revocation) -> None:
+        self.access_changes += 1
+        self._put("revocations", revocation.certificate, revocation)
+
+    def drop_revocation(self, certificate: str) -> None:
+        self.access_changes += 1
+        self._drop("revocations", certificate)
+
+    def is_revoked(self, marks: Iterable[str]) -> bool:
+        """Return whether a certificate with these marks is refused."""
+        return bool(self.revocations) and any(mark in self.revocations for mark in marks)
 
     # Queues and tenants
 

@@ -22,6 +22,7 @@ from gosched.core.records.master import Configuration, Master
 from gosched.core.records.node import Node
 from gosched.core.records.queue import Queue
 from gosched.core.records.reservation import Reservation
+from gosched.core.records.revocation import Revocation
 from gosched.core.records.secret import Secret
 from gosched.core.records.task import Task
 from gosched.core.records.tenant import Account, Quota, Tenant, account_key
@@ -157,6 +158,7 @@ class Contents:
     bindings: dict[str, Binding] = _table("binding", "name", size=content_bytes)
     tokens: dict[str, Token] = _table("token", "id", size=content_bytes)
     secrets: dict[str, Secret] = _table("secret", "key", size=content_bytes)
+    revocations: dict[str, Revocation] = _table("revocation", "certificate", size=content_bytes)
     follow_ups: dict[str, FollowUp] = _table("follow_up", "job_id")
     answers: dict[str, dict[str, Answer]] = _table("answer", answer_key, size=answer_bytes, kind=AnswerTable)
 

@@ -33,6 +33,7 @@ from gosched.master.agents.node_control import UnfitNodes, check_request_id, con
 from gosched.master.agents.observations import node_usage, observations, registration
 from gosched.master.agents.orders import Orders, stop_order
 from gosched.master.agents.reconcile import Verdict, compare
+from gosched.master.agents.revoked_masters import RevokedMasters
 from gosched.master.agents.task_secrets import NotYet, TaskSecrets
 from gosched.master.base.access import Access
 from gosched.master.base.callers import Caller, denied
@@ -74,6 +75,7 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
     orders: Orders = field(default_factory=Orders)
     # Node -> the epoch of its last heartbeat, and what that one should have named and did not.
     missing: dict[str, tuple[int, Sequence[str]]] = field(default_factory=dict)
+    revoked: RevokedMasters = field(default_factory=RevokedMasters)
 
     async def RegisterNode(self, request: node_pb2.RegisterNodeRequest, context: Any) -> node_pb2.RegisterNodeResponse:
         self._check_own_node(request.node_id, request.name, context)
@@ -139,6 +141,7 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
         answer = self._answer(verdict, epoch, context.caller.address)
         known = self.replication.state.jobs
         answer.forgotten_jobs.extend(job for job in request.log_jobs[:MAX_LOG_JOBS] if job not in known)
+        self.revoked.tell(answer, self.replication.state, request.revoked_etag)
         return answer
 
     async def CordonNode(self, request: node_pb2.ControlNodeRequest, context: Any) -> node_pb2.ControlNodeResponse:

@@ -1,4 +1,4 @@
-"""AccessService: bindings, what a caller may do, tokens. Served by the leader.
+"""AccessService: bindings, what a caller may do, tokens, revoked certificates. Served by the leader.
 
 Invariant: the secret of a token is in one answer; nobody makes a token that may more than its maker.
 """
@@ -26,6 +26,7 @@ from gosched.core.limits import MAX_DURATION_MS, MAX_NAME_LENGTH
 from gosched.core.outcome import Accepted
 from gosched.core.records.access import AccessRole, Binding, Token
 from gosched.core.rules.access import check_bindings
+from gosched.master.api.revocations import Revocations
 from gosched.master.api.rules import changed_since, etag_of, is_repeat
 from gosched.master.base.access import Access
 from gosched.master.base.callers import Caller, denied
@@ -48,6 +49,7 @@ class AccessService(access_pb2_grpc.AccessServiceServicer):
     proposals: Proposals
     clock: StateClock
     access: Access
+    revocations: Revocations
     #: Held from the look at the bindings to their change.
     changing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -163,6 +165,23 @@ class AccessService(access_pb2_grpc.AccessServiceServicer):
             raise not_found(f"there is no token {request.id[:MAX_NAME_LENGTH]!a}")
         await self._change(RevokeToken(id=request.id), request)
         return access_pb2.RevokeTokenResponse(revision=self.replication.state.revision)
+
+    async def RevokeCertificate(
+        self, request: access_pb2.RevokeCertificateRequest, context: Any
+    ) -> access_pb2.RevokeCertificateResponse:
+        _check_request_id(request.client_id, request.request_id)
+        return await self.revocations.revoke(request, context.caller)
+
+    async def ListRevocations(
+        self, request: access_pb2.ListRevocationsRequest, context: Any
+    ) -> access_pb2.ListRevocationsResponse:
+        return await self.revocations.listed()
+
+    async def UnrevokeCertificate(
+        self, request: access_pb2.UnrevokeCertificateRequest, context: Any
+    ) -> access_pb2.UnrevokeCertificateResponse:
+        _check_request_id(request.client_id, request.request_id)
+        return await self.revocations.unrevoke(request)
 
     def _named(self, caller: Caller) -> Identity:
         """Return the user that makes a token. Raises ApiError where there are no users."""

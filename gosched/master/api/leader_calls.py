@@ -13,6 +13,7 @@ from typing import Any
 
 import grpc
 
+from gosched.core.records.master import Master
 from gosched.master.api.leader_routing import FIND_LEADER_S, REVISION, TRANSFER
 from gosched.master.base.access import Access
 from gosched.master.base.audited import Audit, Audited
@@ -159,12 +160,16 @@ class LeaderCalls:
         stub = METHODS[method].stub(self._masters.to(leader.grpc_address, STREAMS))
         sent = getattr(stub, method)(request, metadata=(*caller.header, *metadata))
         try:
-            while (answer := await self._leadership.while_leading(leader, sent.read())) is not grpc.aio.EOF:
+            async for answer in self._access.while_valid(caller, self._read(leader, sent)):
                 yield answer
         except grpc.aio.AioRpcError as error:
             raise _api_error(error) from error
         finally:
             sent.cancel()
+
+    async def _read(self, leader: Master, sent: Any) -> AsyncIterator[Any]:
+        while (answer := await self._leadership.while_leading(leader, sent.read())) is not grpc.aio.EOF:
+            yield answer
 
 
 def _revision(trailer: Any) -> int:

@@ -155,7 +155,7 @@ class LeaderRouting(grpc.aio.ServerInterceptor):
                         if request is not None
                         else self._forward_both_ways(leader, call, requests)
                     )
-                    async for data in answers:
+                    async for data in self._access.while_valid(call.caller, answers):
                         yield data
                 else:
                     served = self._admitted(call)
@@ -167,7 +167,7 @@ class LeaderRouting(grpc.aio.ServerInterceptor):
                             audited.first_of(_each_parsed(handler, _begun(first, requests))), served
                         )
                     )
-                    async for message in messages:
+                    async for message in self._access.while_valid(call.caller, messages):
                         audited.begun(message)
                         yield handler.response_serializer(message)
         except Exception as error:

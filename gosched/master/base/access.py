@@ -59,6 +59,9 @@ PERMISSIONS: Mapping[str, Permission] = {
     "AccessService/CreateToken": Permission.VIEW,
     "AccessService/ListTokens": Permission.VIEW,
     "AccessService/RevokeToken": Permission.VIEW,
+    "AccessService/RevokeCertificate": Permission.ADMINISTER,
+    "AccessService/ListRevocations": Permission.ADMINISTER,
+    "AccessService/UnrevokeCertificate": Permission.ADMINISTER,
     "ClusterService/FinalizeUpgrade": Permission.ADMINISTER,
     "ClusterService/AddMaster": Permission.ADMINISTER,
     "ClusterService/RemoveMaster": Permission.ADMINISTER,
@@ -152,6 +155,7 @@ class Access:
         """Return the user that is judged by bindings; None: this caller is not. Raises ApiError for a token or a login
         that has ended."""
         state = self._replication.state
+        self.check_certificate(caller)
         if caller.role is not Role.CLIENT:
             return None
         if caller.is_guest:
@@ -172,6 +176,7 @@ class Access:
     async def authenticated(self, caller: Caller, headers: Iterable[tuple[str, Any]]) -> Caller:
         """Return the caller, who is another one where it sent a token. Raises ApiError for one that is not valid, and
         for a guest without one."""
+        self.check_certificate(caller)
         self._check_level(caller)
         secret = bearer(headers) if caller.role is Role.CLIENT else ""
         if not secret:
@@ -184,6 +189,16 @@ class Access:
         if token is None:
             raise unauthenticated(f"no live token has this secret (token {shown(secret)})")
         return replace(caller, name=token.user, groups=token.groups, token=token.id, is_guest=False)
+
+    def check_certificate(self, caller: Caller) -> None:
+        """Raises ApiError for a caller whose certificate is revoked, or one that came through a master whose is."""
+        for marks, whose in ((caller.certificate, caller.name), (caller.through, "a master that passed on its call")):
+            if self._replication.state.is_revoked(marks):
+                raise ApiError(
+                    grpc.StatusCode.UNAUTHENTICATED,
+                    "the certificate is not valid, or not any more: get another one",
+                    audited=f"the certificate of {whose} is revoked ({marks[0]})",
+                )
 
     def _check_level(self, caller: Caller) -> None:
         """Raises ApiError for an account of this machine while there are no bindings to judge it by."""
@@ -344,26 +359,18 @@ class Access:
             async for item in stream:
                 yield item
             return
-        coming: asyncio.Future[T] | None = None
-        try:
-            while True:
-                coming = coming or asyncio.ensure_future(anext(stream))
-                await asyncio.wait([coming], timeout=GUARD_S)
-                check()
-                if not coming.done():
-                    continue
-                try:
-                    item = coming.result()
-                except StopAsyncIteration:
-                    return
-                coming = None
+        async for item in while_true(check, stream):
+            yield item
+
+    async def while_valid(self, caller: Caller, stream: AsyncIterator[T]) -> AsyncIterator[T]:
+        """Yield what a stream yields, as long as the certificate that it was opened with is not revoked: whoever serves
+        it, and whatever its caller may."""
+        if not caller.certificate and not caller.through:
+            async for item in stream:
                 yield item
-        finally:
-            if coming is not None:
-                coming.cancel()
-                await asyncio.wait([coming])
-            if isinstance(stream, AsyncGenerator):
-                await stream.aclose()
+            return
+        async for item in while_true(lambda: self.check_certificate(caller), stream):
+            yield item
 
     def _refusal(self, identity: Identity, permission: Permission, on: Object = CLUSTER) -> ApiError:
         where = f" in tenant {on.tenant}, queue {on.queue}" if on.tenant else ""
@@ -380,3 +387,27 @@ def unauthenticated(why: str) -> ApiError:
         "the token is not valid, or not any more: make another one, or log in again",
         audited=why,
     )
+
+
+async def while_true(check: Callable[[], object], stream: AsyncIterator[T]) -> AsyncIterator[T]:
+    """Yield what a stream yields until `check` raises, which is asked every GUARD_S."""
+    coming: asyncio.Future[T] | None = None
+    try:
+        while True:
+            coming = coming or asyncio.ensure_future(anext(stream))
+            await asyncio.wait([coming], timeout=GUARD_S)
+            check()
+            if not coming.done():
+                continue
+            try:
+                item = coming.result()
+            except StopAsyncIteration:
+                return
+            coming = None
+            yield item
+    finally:
+        if coming is not None:
+            coming.cancel()
+            await asyncio.wait([coming])
+        if isinstance(stream, AsyncGenerator):
+            await stream.aclose()

@@ -40,6 +40,7 @@ NOT_RECORDED = frozenset(
         "AccessService/CheckAccess",
         "AccessService/ListTokens",
         "SecretService/ListSecrets",
+        "AccessService/ListRevocations",
         "NodeService/RegisterNode",
         "NodeService/Heartbeat",
         "NodeService/ListNodes",
@@ -210,6 +211,7 @@ def object_of(request: Any, answer: Any) -> str:
         ("name", ["" if _secret_of(request) else _text(getattr(request, "name", ""))]),
         ("master", [_text(getattr(request, "id", ""))]),
         ("action", [_action(getattr(request, "action", 0))]),
+        ("certificate", [getattr(request, "mark", ""), *_revoked(answer)]),
         ("level", [getattr(request, "level", "")]),
         ("labels", [f"{key}={value}" for key, value in _pairs(request, "labels")]),
         ("drop", [*_some(request, "drop_labels"), *_some(request, "drop_taints")]),
@@ -221,6 +223,12 @@ def object_of(request: Any, answer: Any) -> str:
     found = [(title, [*dict.fromkeys(value for value in values if value)]) for title, values in parts]
     texts = [f"{title} {', '.join(values)}" for title, values in found if values]
     return "; ".join([*texts, *([f"and {left} more jobs"] if left else [])])
+
+
+def _revoked(answer: Any) -> list[str]:
+    """Return what certificate was revoked, and whose."""
+    found = getattr(answer, "revocation", None)
+    return [found.certificate, found.holder] if found is not None else []
 
 
 def _some(request: Any, field: str) -> list[Any]:

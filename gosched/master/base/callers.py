@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import grpc
 
@@ -21,8 +21,10 @@ from gosched.core.limits import MAX_NAME_LENGTH
 from gosched.core.records.access import LOCAL
 from gosched.master.base.errors import ApiError
 from gosched.master.base.local_accounts import LocalUser
-from gosched.wire.certificates import caller_identity, holder_of, organizations
+from gosched.wire.certificates import names_of, names_of_call
+from gosched.wire.fingerprints import marks_of, marks_of_pem
 from gosched.wire.plain_text import host_of, refusal
+from gosched.wire.role_rules import BUILT_IN, CertificateNames, RoleReader
 from gosched.wire.roles import SCHEME, BadCertificate, CertificateHolder, Role, identity_of
 
 FORWARDED = "gosched-forwarded"  # the caller of a call that was passed on; `1` from masters of earlier releases
@@ -60,6 +62,8 @@ BY_METHOD = {
     "SchedulerService/GetClusterStatus": frozenset({Role.CLIENT, Role.AGENT}),
 }
 
+T = TypeVar("T")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
@@ -77,6 +81,10 @@ class Caller:
     until_ms: int = 0
     #: It showed no certificate: it is nobody until its token says who it is.
     is_guest: bool = False
+    #: Marks of the certificate that it showed; empty: none, or they are not known.
+    certificate: tuple[str, ...] = field(default=(), compare=False)
+    #: The same of the master that passed its call on.
+    through: tuple[str, ...] = field(default=(), compare=False)
     #: Where it called from; no rule is made from it. Empty: not known, or from this master itself.
     address: str = field(default="", compare=False)
 
@@ -93,7 +101,9 @@ class Caller:
             if self.role is None
             else CertificateHolder(cluster=self.cluster, role=self.role, name=self.name).uri()
         )
-        more = {"groups": self.groups, "token": self.token, "until_ms": self.until_ms}
+        more = {
+            "groups": self.groups, "token": self.token, "until_ms": self.until_ms, "certificate": self.certificate,
+        }  # fmt: skip
         told = self.role is Role.CLIENT and any(more.values())
         return (
             (FORWARDED, caller),
@@ -123,9 +133,13 @@ class Callers:
     master's socket. `reserved`: with what no user and no group of a certificate may begin."""
 
     def __init__(
-        self, local: Callable[[str], LocalUser | None] = lambda peer: None, reserved: tuple[str, ...] = (LOCAL,)
+        self,
+        local: Callable[[str], LocalUser | None] = lambda peer: None,
+        reserved: tuple[str, ...] = (LOCAL,),
+        roles: RoleReader = BUILT_IN,
     ) -> None:
         self._local = local
+        self._roles = roles
         self._reserved = reserved
 
     def of_call(self, context: Any) -> Caller:
@@ -147,13 +161,14 @@ class Callers:
             return Caller(role=None, name=named if named not in ("", UNNAMED) else address, address=address)
         if not certificate.get("x509_pem_cert"):
             return Caller(role=Role.CLIENT, name=address, is_guest=True, address=address)
-        direct = _read(partial(caller_identity, certificate))
+        names = names_of_call(certificate)
+        direct = _read(partial(self._roles.holder, names))
+        marks = marks_of_pem(b"".join(certificate.get("x509_pem_cert", ())[:1]))
         if direct.role is Role.MASTER and named not in ("", UNNAMED):
             address = _forwarded_address(context) or address
-            return _passed_on(_read(partial(identity_of, [named])), metadata.get(IDENTITY, ""), address)
-        name = direct.name or b"".join(certificate.get("x509_common_name", ())[:1]).decode(errors="replace")
-        groups = organizations(b"".join(certificate.get("x509_pem_cert", ())[:1])) if direct.role is Role.CLIENT else ()
-        return self._certified(direct, name, groups, address)
+            passed_on = _passed_on(_read(partial(identity_of, [named])), metadata.get(IDENTITY, ""), address)
+            return replace(passed_on, through=marks)
+        return self._certified(direct, names, marks, address)
 
     def of_request(self, transport: Any) -> Caller:
         """Return the caller of an HTTP request. Raises ApiError."""
@@ -165,11 +180,9 @@ class Callers:
         if not certificate:
             _check_private(host)
             return Caller(role=None, name=host, address=host)
-        holder = _read(partial(holder_of, certificate))
-        subject = [pair for pairs in certificate.get("subject", ()) for pair in pairs]
-        names = [value for kind, value in subject if kind == "commonName"]
-        groups = tuple(sorted({value for kind, value in subject if kind == "organizationName"}))
-        return self._certified(holder, holder.name or next(iter(names), ""), groups, host)
+        names = names_of(certificate)
+        der = transport.get_extra_info("ssl_object").getpeercert(binary_form=True)
+        return self._certified(_read(partial(self._roles.holder, names)), names, marks_of(der), host)
 
     def _of_socket(self, peer: str) -> Caller:
         """Return the account that called through this master's socket. Raises ApiError for any other connection of
@@ -178,14 +191,26 @@ class Callers:
             raise denied("this connection did not come through the socket of this master")
         return Caller(role=Role.CLIENT, name=found.user, groups=found.groups, address=OF_THIS_MACHINE)
 
-    def _certified(self, holder: CertificateHolder, name: str, groups: tuple[str, ...], address: str) -> Caller:
+    def _certified(
+        self, holder: CertificateHolder, names: CertificateNames, marks: tuple[str, ...], address: str
+    ) -> Caller:
         """Return the holder of a certificate. Raises ApiError for a name of another kind of user."""
         if holder.role is not Role.CLIENT:
-            return Caller(role=holder.role, name=name or address, cluster=holder.cluster, address=address)
+            name = holder.name or address
+            return Caller(role=holder.role, name=name, cluster=holder.cluster, certificate=marks, address=address)
+        name = holder.name or _read(partial(self._roles.user_name, names))
+        groups = self._roles.groups(names)
         for one in (name, *groups):
             if one.startswith(self._reserved):
                 raise denied(f"the certificate names {one[:MAX_NAME_LENGTH]!a}, which is no name of certificates")
-        return Caller(role=holder.role, name=name or address, cluster=holder.cluster, groups=groups, address=address)
+        return Caller(
+            role=holder.role,
+            name=name or address,
+            cluster=holder.cluster,
+            groups=groups,
+            certificate=marks,
+            address=address,
+        )
 
 
 def check_allowed(caller: Caller, method: str, cluster_id: str) -> None:
@@ -226,6 +251,7 @@ def _passed_on(holder: CertificateHolder, more: str, address: str) -> Caller:
             groups=tuple([str(group) for group in groups]),
             token=str(token),
             until_ms=int(until_ms),
+            certificate=tuple([str(mark) for mark in told.get("certificate", ())]),
             address=address,
         )
     except (ValueError, TypeError, AttributeError) as error:
@@ -237,7 +263,7 @@ def _needed(method: str) -> str:
     return f"gosched://CLUSTER/{' or '.join(roles)}/NAME among its alternative names"
 
 
-def _read(certificate: Callable[[], CertificateHolder]) -> CertificateHolder:
+def _read(certificate: Callable[[], T]) -> T:
     try:
         return certificate()
     except BadCertificate as error:

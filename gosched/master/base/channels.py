@@ -16,6 +16,7 @@ from gosched.config import ConfigError
 from gosched.config.settings import Tls
 from gosched.core.records.node import Node
 from gosched.wire.grpc_tls import channel_credentials
+from gosched.wire.role_rules import reader_of
 from gosched.wire.roles import BadCertificate, CertificateHolder, Role, node_label, server_name
 from gosched.wire.tls_watch import TlsWatch
 
@@ -57,7 +58,7 @@ def watched_tls(tls: Tls | None, member: str) -> TlsWatch | None:
     if tls is None:
         return None
     try:
-        watch = TlsWatch(tls.cert, tls.key, tls.ca, structlog.get_logger())
+        watch = TlsWatch(tls.cert, tls.key, tls.ca, structlog.get_logger(), roles=reader_of(tls))
     except BadCertificate as error:
         raise ConfigError(f"tls: {error}") from error
     mine = watch.current.holder

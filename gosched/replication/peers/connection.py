@@ -15,7 +15,9 @@ from typing import Any
 
 from pysyncobj.poller import POLL_EVENT_TYPE
 
-from gosched.wire.certificates import holder_of
+from gosched.wire.certificates import names_of
+from gosched.wire.fingerprints import marks_of
+from gosched.wire.role_rules import RoleReader
 from gosched.wire.roles import CertificateHolder
 
 MAX_FRAME_BYTES = 8 * 1024 * 1024
@@ -89,9 +91,16 @@ class Connection:
         first = self._unsent[0] if self._unsent else memoryview(b"")
         return bytes(first) if first.nbytes < memoryview(first.obj).nbytes else b""
 
-    def holder(self) -> CertificateHolder:
+    def holder(self, roles: RoleReader) -> CertificateHolder:
         """Return what the peer's certificate says. Raises BadCertificate."""
-        return holder_of(self._sock.getpeercert() if isinstance(self._sock, ssl.SSLSocket) else None)
+        return roles.holder(names_of(self._sock.getpeercert() if isinstance(self._sock, ssl.SSLSocket) else None))
+
+    def certificate_marks(self) -> tuple[str, ...]:
+        """Return the marks of the peer's certificate; none without TLS, and once it is closed."""
+        if self.is_closed or not isinstance(self._sock, ssl.SSLSocket):
+            return ()
+        certificate = self._sock.getpeercert(binary_form=True)
+        return marks_of(certificate) if certificate else ()
 
     def round_trip_s(self) -> float:
         """Return the round trip in seconds as the kernel measures it, whatever the peer is busy with."""

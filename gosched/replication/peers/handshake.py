@@ -15,7 +15,7 @@ from gosched.replication.members.identity import KnownDisks, Met
 from gosched.replication.members.membership import Membership
 from gosched.replication.peers.connection import Connection
 from gosched.replication.peers.hello import MemberStatus, disagreement, introduction_in, member_status, met_in
-from gosched.replication.peers.peers import TlsNow
+from gosched.replication.peers.peers import Revoked, TlsNow
 from gosched.wire.roles import BadCertificate, CertificateHolder, Role
 from gosched.wire.v1 import raft_pb2
 
@@ -36,6 +36,7 @@ class Handshake:
         seeds: frozenset[str],
         joins_at: str,
         tls: TlsNow,
+        revoked: Revoked,
     ) -> None:
         """`seeds`: members of the config; `joins_at`: the address at which this member asks to be added, or empty."""
         self._raft = raft
@@ -46,6 +47,7 @@ class Handshake:
         self._seeds = seeds
         self._joins_at = joins_at
         self._tls = tls
+        self._revoked = revoked
 
     def hello(self, refusal: str = "", *, removed: bool = False, unknown: bool = False) -> bytes:
         """Return the frame that introduces this member, or that refuses the peer for a reason."""
@@ -84,13 +86,17 @@ class Handshake:
             return ""
         ours = tls.cluster
         try:
-            holder = connection.holder()
+            holder = connection.holder(tls.roles)
         except BadCertificate as error:
             return f"{member}: {error}"
         if (holder.role, holder.name) == (Role.MASTER, member) and holder.is_of(ours):
             return ""
         wanted = CertificateHolder(cluster=ours or holder.cluster, role=Role.MASTER, name=member).uri()
         return f"the certificate that came for {member} is {holder.uri()}: {wanted} must be among its alternative names"
+
+    def is_revoked(self, connection: Connection) -> bool:
+        """Return whether the peer's certificate is revoked, as far as this member has applied the log."""
+        return self._revoked(connection.certificate_marks())
 
     def disagreement(self, hello: raft_pb2.PeerHello, *, dialled: str, expected: bool) -> str:
         """Return what the two sides see differently: either may be wrong, so each logs it and neither stops.

@@ -32,7 +32,7 @@ from gosched.replication.peers.connection import Connection
 from gosched.replication.peers.handshake import Handshake
 from gosched.replication.peers.hello import MemberStatus, introduction_in, member_status, met_in
 from gosched.replication.peers.peer_sockets import Dialler, Listener, send_last
-from gosched.replication.peers.peers import Peer, Stranger, TlsNow
+from gosched.replication.peers.peers import Peer, Revoked, Stranger, TlsNow
 from gosched.replication.raft.raft_rules import RuledTransport
 from gosched.replication.raft.timing import Slowest, Timing
 from gosched.replication.replica_config import split_address
@@ -50,6 +50,8 @@ _RENEW_AFTER_S = 10.0
 _APPLICANT_S = 5.0  # how long a wish to be added counts
 
 log = structlog.get_logger()
+
+_REVOKED = "its certificate is revoked"
 
 
 class PeerTransport(RuledTransport):
@@ -71,6 +73,7 @@ class PeerTransport(RuledTransport):
         tls: TlsNow,
         timing: Timing,
         refused: Callable[[str], None],
+        revoked: Revoked = lambda marks: False,
     ) -> None:
         super().__init__(raft, self_node, others, journal=journal, membership=membership)
         self._poller = raft._poller
@@ -99,6 +102,7 @@ class PeerTransport(RuledTransport):
             seeds=frozenset(seeds),
             joins_at=joins_at,
             tls=tls,
+            revoked=revoked,
         )
         self._listener = Listener(self._poller, listener, self._accept)
         self._dialler = Dialler(self._on_dialled, self._complain)
@@ -159,6 +163,13 @@ class PeerTransport(RuledTransport):
             place = member_status(peer.introduction, newest, applied)
             if place in (MemberStatus.REMOVED, MemberStatus.UNKNOWN):
                 self._part_with(peer.connection, member, place)
+
+    def shut_out_revoked(self) -> None:
+        """Close the connections of certificates that are revoked. Call it after a change of those."""
+        for peer in self._peers.values():
+            if peer.connection is not None and self._handshake.is_revoked(peer.connection):
+                log.warning("peer refused", peer=peer.node.id, why=_REVOKED)
+                peer.connection.close(_REVOKED)
 
     def destroy(self) -> None:
         self._listener.close()
@@ -315,6 +326,10 @@ class PeerTransport(RuledTransport):
 
     def _introduce(self, connection: Connection, stranger: Stranger, hello: raft_pb2.PeerHello) -> None:
         # Before anything that it says is believed, a refusal too: it may be a user's.
+        if self._handshake.is_revoked(connection):
+            log.warning("peer refused", peer=hello.member, why=_REVOKED)
+            connection.close(_REVOKED)  # and it is told nothing: with new files it may come again
+            return
         if problem := self._handshake.certificate_problem(connection, hello.member):
             log.warning("peer refused", peer=hello.member, why=problem)
             connection.send(self._handshake.hello(problem))

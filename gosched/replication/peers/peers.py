@@ -15,6 +15,7 @@ from gosched.core.features import FeatureLevel
 from gosched.replication.members.identity import Met
 from gosched.replication.peers.connection import Connection
 from gosched.replication.peers.hello import Introduction
+from gosched.wire.role_rules import BUILT_IN, RoleReader
 
 Address = tuple[str, int]
 
@@ -27,7 +28,12 @@ class Tls:
     client: ssl.SSLContext
     #: The cluster that the own certificate names; empty: any.
     cluster: str = ""
+    #: Says what role a certificate has.
+    roles: RoleReader = BUILT_IN
 
+
+#: Tell whether a certificate with these marks is revoked, by the state that is applied here.
+Revoked = Callable[[tuple[str, ...]], bool]
 
 #: Return the two sides as they are in use now: new contents of the files make new ones.
 TlsNow = Callable[[], Tls | None]

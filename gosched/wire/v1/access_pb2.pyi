@@ -134,3 +134,57 @@ class RevokeTokenResponse(_message.Message):
     REVISION_FIELD_NUMBER: _ClassVar[int]
     revision: int
     def __init__(self, revision: _Optional[int] = ...) -> None: ...
+
+class RevokeCertificateRequest(_message.Message):
+    __slots__ = ("client_id", "request_id", "certificate", "mark", "reason", "force")
+    CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    CERTIFICATE_FIELD_NUMBER: _ClassVar[int]
+    MARK_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    FORCE_FIELD_NUMBER: _ClassVar[int]
+    client_id: str
+    request_id: str
+    certificate: bytes
+    mark: str
+    reason: str
+    force: bool
+    def __init__(self, client_id: _Optional[str] = ..., request_id: _Optional[str] = ..., certificate: _Optional[bytes] = ..., mark: _Optional[str] = ..., reason: _Optional[str] = ..., force: bool = ...) -> None: ...
+
+class RevokeCertificateResponse(_message.Message):
+    __slots__ = ("revocation", "unchanged", "revision")
+    REVOCATION_FIELD_NUMBER: _ClassVar[int]
+    UNCHANGED_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    revocation: _types_pb2.Revocation
+    unchanged: bool
+    revision: int
+    def __init__(self, revocation: _Optional[_Union[_types_pb2.Revocation, _Mapping]] = ..., unchanged: bool = ..., revision: _Optional[int] = ...) -> None: ...
+
+class ListRevocationsRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ListRevocationsResponse(_message.Message):
+    __slots__ = ("revocations", "revision")
+    REVOCATIONS_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    revocations: _containers.RepeatedCompositeFieldContainer[_types_pb2.Revocation]
+    revision: int
+    def __init__(self, revocations: _Optional[_Iterable[_Union[_types_pb2.Revocation, _Mapping]]] = ..., revision: _Optional[int] = ...) -> None: ...
+
+class UnrevokeCertificateRequest(_message.Message):
+    __slots__ = ("client_id", "request_id", "mark")
+    CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    MARK_FIELD_NUMBER: _ClassVar[int]
+    client_id: str
+    request_id: str
+    mark: str
+    def __init__(self, client_id: _Optional[str] = ..., request_id: _Optional[str] = ..., mark: _Optional[str] = ...) -> None: ...
+
+class UnrevokeCertificateResponse(_message.Message):
+    __slots__ = ("revision",)
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    revision: int
+    def __init__(self, revision: _Optional[int] = ...) -> None: ...

@@ -65,6 +65,21 @@ class AccessServiceStub(object):
                 request_serializer=gosched_dot_v1_dot_access__pb2.RevokeTokenRequest.SerializeToString,
                 response_deserializer=gosched_dot_v1_dot_access__pb2.RevokeTokenResponse.FromString,
                 _registered_method=True)
+        self.RevokeCertificate = channel.unary_unary(
+                '/gosched.v1.AccessService/RevokeCertificate',
+                request_serializer=gosched_dot_v1_dot_access__pb2.RevokeCertificateRequest.SerializeToString,
+                response_deserializer=gosched_dot_v1_dot_access__pb2.RevokeCertificateResponse.FromString,
+                _registered_method=True)
+        self.ListRevocations = channel.unary_unary(
+                '/gosched.v1.AccessService/ListRevocations',
+                request_serializer=gosched_dot_v1_dot_access__pb2.ListRevocationsRequest.SerializeToString,
+                response_deserializer=gosched_dot_v1_dot_access__pb2.ListRevocationsResponse.FromString,
+                _registered_method=True)
+        self.UnrevokeCertificate = channel.unary_unary(
+                '/gosched.v1.AccessService/UnrevokeCertificate',
+                request_serializer=gosched_dot_v1_dot_access__pb2.UnrevokeCertificateRequest.SerializeToString,
+                response_deserializer=gosched_dot_v1_dot_access__pb2.UnrevokeCertificateResponse.FromString,
+                _registered_method=True)
 
 
 class AccessServiceServicer(object):
@@ -111,6 +126,25 @@ class AccessServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def RevokeCertificate(self, request, context):
+        """Has a certificate refused by all masters, for good.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListRevocations(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def UnrevokeCertificate(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_AccessServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -143,6 +177,21 @@ def add_AccessServiceServicer_to_server(servicer, server):
                     servicer.RevokeToken,
                     request_deserializer=gosched_dot_v1_dot_access__pb2.RevokeTokenRequest.FromString,
                     response_serializer=gosched_dot_v1_dot_access__pb2.RevokeTokenResponse.SerializeToString,
+            ),
+            'RevokeCertificate': grpc.unary_unary_rpc_method_handler(
+                    servicer.RevokeCertificate,
+                    request_deserializer=gosched_dot_v1_dot_access__pb2.RevokeCertificateRequest.FromString,
+                    response_serializer=gosched_dot_v1_dot_access__pb2.RevokeCertificateResponse.SerializeToString,
+            ),
+            'ListRevocations': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListRevocations,
+                    request_deserializer=gosched_dot_v1_dot_access__pb2.ListRevocationsRequest.FromString,
+                    response_serializer=gosched_dot_v1_dot_access__pb2.ListRevocationsResponse.SerializeToString,
+            ),
+            'UnrevokeCertificate': grpc.unary_unary_rpc_method_handler(
+                    servicer.UnrevokeCertificate,
+                    request_deserializer=gosched_dot_v1_dot_access__pb2.UnrevokeCertificateRequest.FromString,
+                    response_serializer=gosched_dot_v1_dot_access__pb2.UnrevokeCertificateResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -308,6 +357,87 @@ class AccessService(object):
             '/gosched.v1.AccessService/RevokeToken',
             gosched_dot_v1_dot_access__pb2.RevokeTokenRequest.SerializeToString,
             gosched_dot_v1_dot_access__pb2.RevokeTokenResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RevokeCertificate(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/gosched.v1.AccessService/RevokeCertificate',
+            gosched_dot_v1_dot_access__pb2.RevokeCertificateRequest.SerializeToString,
+            gosched_dot_v1_dot_access__pb2.RevokeCertificateResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListRevocations(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/gosched.v1.AccessService/ListRevocations',
+            gosched_dot_v1_dot_access__pb2.ListRevocationsRequest.SerializeToString,
+            gosched_dot_v1_dot_access__pb2.ListRevocationsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def UnrevokeCertificate(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/gosched.v1.AccessService/UnrevokeCertificate',
+            gosched_dot_v1_dot_access__pb2.UnrevokeCertificateRequest.SerializeToString,
+            gosched_dot_v1_dot_access__pb2.UnrevokeCertificateResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -68,7 +68,7 @@ class RegisterNodeResponse(_message.Message):
     def __init__(self, stop_first: _Optional[_Iterable[str]] = ..., heartbeat_ms: _Optional[int] = ..., epoch: _Optional[int] = ..., lease_ms: _Optional[int] = ..., cluster_id: _Optional[str] = ..., epoch_confirmed: bool = ..., lineage: _Optional[_Iterable[str]] = ..., forget: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class HeartbeatRequest(_message.Message):
-    __slots__ = ("node_id", "incarnation", "tasks", "epoch", "unfit", "usage", "version", "log_jobs", "clock_ms")
+    __slots__ = ("node_id", "incarnation", "tasks", "epoch", "unfit", "usage", "version", "revoked_etag", "log_jobs", "clock_ms")
     NODE_ID_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     TASKS_FIELD_NUMBER: _ClassVar[int]
@@ -76,6 +76,7 @@ class HeartbeatRequest(_message.Message):
     UNFIT_FIELD_NUMBER: _ClassVar[int]
     USAGE_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
+    REVOKED_ETAG_FIELD_NUMBER: _ClassVar[int]
     LOG_JOBS_FIELD_NUMBER: _ClassVar[int]
     CLOCK_MS_FIELD_NUMBER: _ClassVar[int]
     node_id: str
@@ -85,9 +86,10 @@ class HeartbeatRequest(_message.Message):
     unfit: str
     usage: NodeUsage
     version: str
+    revoked_etag: str
     log_jobs: _containers.RepeatedScalarFieldContainer[str]
     clock_ms: int
-    def __init__(self, node_id: _Optional[str] = ..., incarnation: _Optional[str] = ..., tasks: _Optional[_Iterable[_Union[_types_pb2.TaskReport, _Mapping]]] = ..., epoch: _Optional[int] = ..., unfit: _Optional[str] = ..., usage: _Optional[_Union[NodeUsage, _Mapping]] = ..., version: _Optional[str] = ..., log_jobs: _Optional[_Iterable[str]] = ..., clock_ms: _Optional[int] = ...) -> None: ...
+    def __init__(self, node_id: _Optional[str] = ..., incarnation: _Optional[str] = ..., tasks: _Optional[_Iterable[_Union[_types_pb2.TaskReport, _Mapping]]] = ..., epoch: _Optional[int] = ..., unfit: _Optional[str] = ..., usage: _Optional[_Union[NodeUsage, _Mapping]] = ..., version: _Optional[str] = ..., revoked_etag: _Optional[str] = ..., log_jobs: _Optional[_Iterable[str]] = ..., clock_ms: _Optional[int] = ...) -> None: ...
 
 class NodeUsage(_message.Message):
     __slots__ = ("cpu_milli", "memory_bytes", "disk_bytes", "cpu_pressure_milli", "memory_pressure_milli", "io_pressure_milli", "gpus")
@@ -124,7 +126,7 @@ class GpuUsage(_message.Message):
     def __init__(self, gpu: _Optional[int] = ..., name: _Optional[str] = ..., uuid: _Optional[str] = ..., busy_milli: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., problem: _Optional[str] = ...) -> None: ...
 
 class HeartbeatResponse(_message.Message):
-    __slots__ = ("epoch", "start", "stop", "forget", "register_again", "freeze", "thaw", "lease_ms", "cluster_id", "masters", "forgotten_jobs", "secrets", "lineage")
+    __slots__ = ("epoch", "start", "stop", "forget", "register_again", "freeze", "thaw", "lease_ms", "cluster_id", "masters", "forgotten_jobs", "secrets", "lineage", "revoked", "revoked_etag")
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     START_FIELD_NUMBER: _ClassVar[int]
     STOP_FIELD_NUMBER: _ClassVar[int]
@@ -138,6 +140,8 @@ class HeartbeatResponse(_message.Message):
     FORGOTTEN_JOBS_FIELD_NUMBER: _ClassVar[int]
     SECRETS_FIELD_NUMBER: _ClassVar[int]
     LINEAGE_FIELD_NUMBER: _ClassVar[int]
+    REVOKED_FIELD_NUMBER: _ClassVar[int]
+    REVOKED_ETAG_FIELD_NUMBER: _ClassVar[int]
     epoch: int
     start: _containers.RepeatedCompositeFieldContainer[_worker_pb2.TaskOrder]
     stop: _containers.RepeatedCompositeFieldContainer[_worker_pb2.StopOrder]
@@ -151,7 +155,9 @@ class HeartbeatResponse(_message.Message):
     forgotten_jobs: _containers.RepeatedScalarFieldContainer[str]
     secrets: _containers.RepeatedCompositeFieldContainer[_worker_pb2.TaskSecrets]
     lineage: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, epoch: _Optional[int] = ..., start: _Optional[_Iterable[_Union[_worker_pb2.TaskOrder, _Mapping]]] = ..., stop: _Optional[_Iterable[_Union[_worker_pb2.StopOrder, _Mapping]]] = ..., forget: _Optional[_Iterable[str]] = ..., register_again: bool = ..., freeze: _Optional[_Iterable[str]] = ..., thaw: _Optional[_Iterable[str]] = ..., lease_ms: _Optional[int] = ..., cluster_id: _Optional[str] = ..., masters: _Optional[_Iterable[str]] = ..., forgotten_jobs: _Optional[_Iterable[str]] = ..., secrets: _Optional[_Iterable[_Union[_worker_pb2.TaskSecrets, _Mapping]]] = ..., lineage: _Optional[_Iterable[str]] = ...) -> None: ...
+    revoked: _containers.RepeatedScalarFieldContainer[str]
+    revoked_etag: str
+    def __init__(self, epoch: _Optional[int] = ..., start: _Optional[_Iterable[_Union[_worker_pb2.TaskOrder, _Mapping]]] = ..., stop: _Optional[_Iterable[_Union[_worker_pb2.StopOrder, _Mapping]]] = ..., forget: _Optional[_Iterable[str]] = ..., register_again: bool = ..., freeze: _Optional[_Iterable[str]] = ..., thaw: _Optional[_Iterable[str]] = ..., lease_ms: _Optional[int] = ..., cluster_id: _Optional[str] = ..., masters: _Optional[_Iterable[str]] = ..., forgotten_jobs: _Optional[_Iterable[str]] = ..., secrets: _Optional[_Iterable[_Union[_worker_pb2.TaskSecrets, _Mapping]]] = ..., lineage: _Optional[_Iterable[str]] = ..., revoked: _Optional[_Iterable[str]] = ..., revoked_etag: _Optional[str] = ...) -> None: ...
 
 class ControlNodeRequest(_message.Message):
     __slots__ = ("request_id", "client_id", "node", "reason", "drain_in_ms")

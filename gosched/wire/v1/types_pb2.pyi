@@ -1062,6 +1062,24 @@ class Secret(_message.Message):
     changed_by: str
     def __init__(self, tenant: _Optional[str] = ..., name: _Optional[str] = ..., sealed: _Optional[str] = ..., key_id: _Optional[str] = ..., cluster_id: _Optional[str] = ..., version: _Optional[int] = ..., changed_at_ms: _Optional[int] = ..., changed_by: _Optional[str] = ...) -> None: ...
 
+class Revocation(_message.Message):
+    __slots__ = ("certificate", "holder", "role", "reason", "by", "at_ms", "ends_at_ms")
+    CERTIFICATE_FIELD_NUMBER: _ClassVar[int]
+    HOLDER_FIELD_NUMBER: _ClassVar[int]
+    ROLE_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    BY_FIELD_NUMBER: _ClassVar[int]
+    AT_MS_FIELD_NUMBER: _ClassVar[int]
+    ENDS_AT_MS_FIELD_NUMBER: _ClassVar[int]
+    certificate: str
+    holder: str
+    role: str
+    reason: str
+    by: str
+    at_ms: int
+    ends_at_ms: int
+    def __init__(self, certificate: _Optional[str] = ..., holder: _Optional[str] = ..., role: _Optional[str] = ..., reason: _Optional[str] = ..., by: _Optional[str] = ..., at_ms: _Optional[int] = ..., ends_at_ms: _Optional[int] = ...) -> None: ...
+
 class Hardware(_message.Message):
     __slots__ = ("numa_cpus", "gpu_numa", "gpu_links", "gpu_memory_bytes", "bad_gpus")
     NUMA_CPUS_FIELD_NUMBER: _ClassVar[int]

@@ -1,0 +1,108 @@
+"""What AccessService does with revoked certificates: revoke one, list them, take one again. Served by the leader.
+
+Invariant: the certificate that a call is made with is revoked only where the caller says so once more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from gosched.core.commands.revocation import RevokeCertificate, UnrevokeCertificate
+from gosched.core.limits import MAX_NAME_LENGTH
+from gosched.core.records.revocation import Revocation
+from gosched.master.base.access import Access
+from gosched.master.base.callers import Caller
+from gosched.master.base.clock import StateClock
+from gosched.master.base.errors import accepted, invalid, unmet
+from gosched.master.base.proposals import Proposals
+from gosched.replication.interface import Replication
+from gosched.state_machine.revocation import is_over
+from gosched.wire.certificates import names_in
+from gosched.wire.codec import fill, to_message
+from gosched.wire.fingerprints import facts_of, mark_in
+from gosched.wire.role_rules import BUILT_IN, RoleReader
+from gosched.wire.roles import BadCertificate
+from gosched.wire.v1 import access_pb2, types_pb2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Revocations:
+    replication: Replication
+    proposals: Proposals
+    clock: StateClock
+    access: Access
+    #: Says what role a certificate has.
+    roles: RoleReader = BUILT_IN
+
+    async def revoke(
+        self, request: access_pb2.RevokeCertificateRequest, caller: Caller
+    ) -> access_pb2.RevokeCertificateResponse:
+        revocation, marks = self._asked(request, caller)
+        if not request.force and set(marks) & set(caller.certificate):
+            raise unmet("this very call was made with it: with --force it is revoked all the same")
+        taken = accepted(
+            await self.proposals.propose(
+                RevokeCertificate(revocation=revocation), client_id=request.client_id, request_id=request.request_id
+            )
+        )
+        state = self.replication.state
+        return access_pb2.RevokeCertificateResponse(
+            revocation=to_message(state.revocations.get(revocation.certificate, revocation), types_pb2.Revocation),
+            unchanged=taken.unchanged,
+            revision=state.revision,
+        )
+
+    async def listed(self) -> access_pb2.ListRevocationsResponse:
+        await self.proposals.barrier()
+        state = self.replication.state
+        answer = access_pb2.ListRevocationsResponse(revision=state.revision)
+        found = [one for one in state.revocations.values() if not is_over(one, state.clock_ms)]
+        for one in sorted(found, key=lambda one: (-one.at_ms, one.certificate)):
+            fill(one, answer.revocations.add())
+        return answer
+
+    async def unrevoke(self, request: access_pb2.UnrevokeCertificateRequest) -> access_pb2.UnrevokeCertificateResponse:
+        command = UnrevokeCertificate(certificate=_mark(request.mark))
+        accepted(await self.proposals.propose(command, client_id=request.client_id, request_id=request.request_id))
+        return access_pb2.UnrevokeCertificateResponse(revision=self.replication.state.revision)
+
+    def _asked(self, request: Any, caller: Caller) -> tuple[Revocation, tuple[str, ...]]:
+        """Return what is to be revoked, and all marks that it has. Raises ApiError."""
+        at_ms, by = self.clock.now_ms(), caller.name[:MAX_NAME_LENGTH] if caller.role is not None else ""
+        if not request.certificate:
+            mark = _mark(request.mark)
+            return Revocation(certificate=mark, reason=request.reason, by=by, at_ms=at_ms), (mark,)
+        facts = facts_of(request.certificate)
+        if facts is None:
+            raise invalid("certificate: this is no certificate in PEM form")
+        if facts.is_authority:
+            raise invalid("certificate: this is an authority's: take it out of tls.ca of all programs instead")
+        if facts.ends_at_ms <= at_ms:
+            raise invalid("certificate: it has ended, and is refused for that already")
+        holder, role = facts.subject, ""
+        try:
+            found = self.roles.holder(names_in(facts.pem))
+            holder, role = found.uri() if found.name else facts.subject, found.role.value
+        except BadCertificate:
+            pass  # it has no role here, and may have one for another program
+        revocation = Revocation(
+            certificate=facts.marks[0],
+            holder="".join(char for char in holder if char.isprintable())[:MAX_NAME_LENGTH],
+            role=role,
+            reason=request.reason,
+            by=by,
+            at_ms=at_ms,
+            ends_at_ms=facts.ends_at_ms,
+        )
+        return revocation, facts.marks
+
+
+def _mark(text: str) -> str:
+    mark = mark_in(text[:MAX_NAME_LENGTH])
+    if not mark:
+        raise invalid(
+            "mark: expected a certificate's SHA-256 fingerprint (64 digits in hex) or its serial number (at most 40),"
+            f" got {text[:MAX_NAME_LENGTH]!a}"
+        )
+    return mark
