@@ -11,7 +11,7 @@ from gosched.client.answers import NotSubmitted, Submitted
 from gosched.client.arguments import checked
 from gosched.client.handle import JobHandle
 from gosched.client.own_context import endpoints_and_tls
-from gosched.client.requests import access, cluster, history, nodes, sharing
+from gosched.client.requests import access, cluster, history, join, nodes, sharing
 from gosched.client.requests import following as streams
 from gosched.client.requests import jobs as job_calls
 from gosched.client.targets import TlsFiles, Token
@@ -159,6 +159,9 @@ class GoSchedClient(Transport):
     create_token = calling(access.create_token)
     list_tokens = calling(access.list_tokens)
     revoke_token = calling(access.revoke_token)
+    create_join_token = calling(join.create_join_token)
+    list_join_tokens = calling(join.list_join_tokens)
+    revoke_join_token = calling(join.revoke_join_token)
 
     list_nodes = calling(nodes.list_nodes)
     get_node = calling(nodes.get_node)

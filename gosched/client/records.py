@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from gosched.api.job_query import JobQuery as JobQuery
     from gosched.api.job_row import JobRow as JobRow
     from gosched.api.job_row import row_of as row_of
+    from gosched.api.join import NewJoinToken as NewJoinToken
     from gosched.api.status import MasterHealth as MasterHealth
     from gosched.api.status import MasterMember as MasterMember
     from gosched.api.status import QuotaStatus as QuotaStatus
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from gosched.core.records.access import Token as Token
     from gosched.core.records.job import Job as Job
     from gosched.core.records.job import JobState as JobState
+    from gosched.core.records.join import JoinToken as JoinToken
     from gosched.core.records.queue import Queue as Queue
     from gosched.core.records.tenant import Quota as Quota
     from gosched.core.records.window import Window as Window
@@ -54,12 +56,14 @@ __getattr__ = lazy(
         "gosched.api.history": "Attempt EventPage FinishedJob HistoryEvent",
         "gosched.api.job_query": "Direction JobOrder JobQuery",
         "gosched.api.job_row": "JobRow row_of",
+        "gosched.api.join": "NewJoinToken",
         "gosched.api.status": "MasterHealth MasterMember QuotaStatus Status",
         "gosched.api.usage": "LiveUsage",
         "gosched.client.spec": "JobLike",
         "gosched.core.commands.jobs": "Action",
         "gosched.core.records.access": "AccessRole Binding Token",
         "gosched.core.records.job": "Job JobState",
+        "gosched.core.records.join": "JoinToken",
         "gosched.core.records.queue": "Queue",
         "gosched.core.records.tenant": "Quota",
         "gosched.core.records.window": "Window",

@@ -17,6 +17,7 @@ from gosched.config.archive_model import Archive
 from gosched.config.audit_model import Audit
 from gosched.config.backup_model import Backup
 from gosched.config.errors import ConfigError, shown
+from gosched.config.join_model import Join
 from gosched.config.oidc_model import Oidc
 from gosched.config.queues import QueueConfig, QuotaConfig, check_distinct, check_quota_list, check_tree, queue_tree
 from gosched.config.tracing_model import Tracing
@@ -274,12 +275,15 @@ class MasterSettings(Settings):
     archive: Archive | None = None
     audit: Audit = Audit()
     oidc: Oidc | None = None
+    join: Join | None = None
 
     @model_validator(mode="after")
     def _lists_agree(self) -> MasterSettings:
         check_tree(self.queues, ("queues",))
         check_quota_list(self.quotas, ("quotas",))
         check_distinct([plugin.name for plugin in self.plugins], ("plugins",), "plugin", "name")
+        if self.join is not None and self.tls is None:
+            raise problem_at(("join",), "certificates of agents need TLS: set tls, too")
         return self
 
     def queue_records(self) -> tuple[Queue, ...]:

@@ -16,6 +16,8 @@ from gosched.config import ConfigError, MasterSettings
 from gosched.identity.oidc import OidcVerifier
 from gosched.master.agents.dispatch import Dispatcher
 from gosched.master.agents.exec import Execs
+from gosched.master.agents.join_authority import JoinAuthority
+from gosched.master.agents.join_service import JoinService
 from gosched.master.agents.leases import Leases
 from gosched.master.agents.live_usage import LiveUsage
 from gosched.master.agents.node_control import UnfitNodes
@@ -154,6 +156,7 @@ class MasterServer:
             "ClusterService": self._cluster_service(),
             "HistoryService": self.history.service,
             "AccessService": self._access_service(),
+            "JoinService": self._join_service(),
         }
         self.endpoints = Endpoints(
             settings,
@@ -328,6 +331,17 @@ class MasterServer:
             proposals=self._proposals,
             clock=self._clock,
             access=self._access,
+        )
+
+    def _join_service(self) -> JoinService:
+        join, tls = self._settings.join, self._tls
+        return JoinService(
+            replication=self._replication,
+            proposals=self._proposals,
+            clock=self._clock,
+            authority=JoinAuthority(join, tls) if join is not None and tls is not None else None,
+            tls=tls,
+            token_address=lambda: self.endpoints.token_address,
         )
 
     def _cluster_service(self) -> ClusterService:

@@ -8,6 +8,7 @@ API_PAIRS: Mapping[str, str] = {
     "api.access.Bindings": "access_pb2.ListBindingsResponse",
     "api.access.AccessCheck": "access_pb2.CheckAccessResponse",
     "api.access.NewToken": "access_pb2.CreateTokenResponse",
+    "api.join.NewJoinToken": "join_pb2.CreateJoinTokenResponse",
     "api.status.MasterStatus": "scheduler_pb2.MasterStatus",
     "api.status.QueueStatus": "scheduler_pb2.QueueStatus",
     "api.status.QuotaStatus": "scheduler_pb2.QuotaStatus",

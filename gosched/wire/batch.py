@@ -23,6 +23,7 @@ from gosched.core.commands.cluster import (
 )
 from gosched.core.commands.command import Command
 from gosched.core.commands.jobs import CancelJob, ControlJob, DropFinishedJobs, NoteWaitReasons, RunSchedule, SubmitJob
+from gosched.core.commands.join import CreateJoinToken, RenewJoinedNode, RevokeJoinToken, UseJoinToken
 from gosched.core.commands.nodes import ControlNode, LabelNode, MarkNodeDead, RegisterNode, RemoveNode, ReportTasks
 from gosched.core.commands.plans import CommitPlan
 from gosched.core.features import NEWEST_LEVEL
@@ -33,7 +34,7 @@ from gosched.wire.v1 import log_pb2
 # 2: queues with orders and limits, quotas, shares of GPUs, named CPUs, elastic gangs, placement rules.
 # 3: evictions, fences, reservations, windows, deadlines, arrays, schedules, dependencies, timeouts.
 # 4: isolation, usage, nodes closed and drained, jobs frozen.
-# 5: feature levels, cluster ids, nodes removed, follow-ups, the members, wait reasons noted, bindings and tokens.
+# 5: feature levels, cluster ids, nodes removed, follow-ups, the members, wait reasons noted, bindings, tokens, joins.
 SCHEMA = NEWEST_LEVEL
 OLDEST_SCHEMA = 1  # what it lacks has the defaults of the records
 
@@ -66,6 +67,10 @@ _FIELDS: dict[type, str] = {
     SetBindings: "set_bindings",
     CreateToken: "create_token",
     RevokeToken: "revoke_token",
+    CreateJoinToken: "create_join_token",
+    RevokeJoinToken: "revoke_join_token",
+    UseJoinToken: "use_join_token",
+    RenewJoinedNode: "renew_joined_node",
 }
 _KINDS = {field: kind for kind, field in _FIELDS.items()}
 

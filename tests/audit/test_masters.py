@@ -36,6 +36,7 @@ RECORDED = {
     *("SetClock", "SetWindow", "DropWindow", "CordonNode", "UncordonNode", "DrainNode", "RemoveNode", "LabelNode"),
     *("FinalizeUpgrade", "AddMaster", "RemoveMaster", "TransferLeadership", "TakeSnapshot", "TakeBackup"),
     *("SetLogLevel", "SetBindings", "CreateToken", "RevokeToken"),
+    *("Join", "RenewCertificate", "CreateJoinToken", "RevokeJoinToken"),
 }
 
 

@@ -15,7 +15,7 @@ from gosched.client.arguments import checked
 from gosched.client.errors import Refused
 from gosched.client.handle import handles
 from gosched.client.own_context import endpoints_and_tls
-from gosched.client.requests import access, cluster, history, nodes, sharing
+from gosched.client.requests import access, cluster, history, join, nodes, sharing
 from gosched.client.requests import following as streams
 from gosched.client.requests import jobs as job_calls
 from gosched.client.requests.history import ENDS
@@ -185,6 +185,9 @@ class AsyncGoSchedClient(AsyncTransport):
     create_token = calling(access.create_token)
     list_tokens = calling(access.list_tokens)
     revoke_token = calling(access.revoke_token)
+    create_join_token = calling(join.create_join_token)
+    list_join_tokens = calling(join.list_join_tokens)
+    revoke_join_token = calling(join.revoke_join_token)
 
     list_nodes = calling(nodes.list_nodes)
     get_node = calling(nodes.get_node)

@@ -19,6 +19,7 @@ from gosched.core.commands.cluster import (
     SetWindow,
 )
 from gosched.core.commands.jobs import CancelJob, ControlJob, DropFinishedJobs, NoteWaitReasons, RunSchedule, SubmitJob
+from gosched.core.commands.join import CreateJoinToken, RenewJoinedNode, RevokeJoinToken, UseJoinToken
 from gosched.core.commands.nodes import ControlNode, LabelNode, MarkNodeDead, RegisterNode, RemoveNode, ReportTasks
 from gosched.core.commands.plans import CommitPlan
 from gosched.core.features import FeatureLevel
@@ -51,6 +52,10 @@ Body = (
     | SetBindings
     | CreateToken
     | RevokeToken
+    | CreateJoinToken
+    | RevokeJoinToken
+    | UseJoinToken
+    | RenewJoinedNode
 )
 
 
@@ -79,4 +84,8 @@ LEVEL_OF: dict[type[Body], FeatureLevel] = {
     SetBindings: FeatureLevel.BOUNDED,
     CreateToken: FeatureLevel.BOUNDED,
     RevokeToken: FeatureLevel.BOUNDED,
+    CreateJoinToken: FeatureLevel.BOUNDED,
+    RevokeJoinToken: FeatureLevel.BOUNDED,
+    UseJoinToken: FeatureLevel.BOUNDED,
+    RenewJoinedNode: FeatureLevel.BOUNDED,
 }

@@ -11,6 +11,7 @@ from gosched.core.invariants.footprint import footprint_problems
 from gosched.core.invariants.gangs import gang_problems
 from gosched.core.invariants.indexes import index_problems, kept_job_problems, registry_problems
 from gosched.core.invariants.jobs import job_problems, relative_problems
+from gosched.core.invariants.join import join_problems
 from gosched.core.invariants.nodes import capacity_problems, device_problems, node_problems
 from gosched.core.invariants.reservations import reservation_problems
 from gosched.core.invariants.sharing import sharing_problems, spending_problems, sum_problems
@@ -35,6 +36,7 @@ def check(state: ClusterState) -> list[str]:
         *reservation_problems(state),
         *window_problems(state),
         *access_problems(state),
+        *join_problems(state),
         *sharing_problems(state),
         *index_problems(state),
         *fence_index_problems(state),

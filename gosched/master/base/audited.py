@@ -19,6 +19,7 @@ from gosched.audit.record import AuditRecord, How, Outcome
 from gosched.core.commands.jobs import Action
 from gosched.master.base.callers import ITSELF, Caller
 from gosched.master.base.errors import ApiError
+from gosched.wire.join_token import id_of_token
 
 _OWN = "/gosched.v1."
 #: Methods whose successes are not recorded: they change nothing, or are calls of agents and masters, of which there
@@ -38,6 +39,8 @@ NOT_RECORDED = frozenset(
         "AccessService/ListBindings",
         "AccessService/CheckAccess",
         "AccessService/ListTokens",
+        "JoinService/GetAuthority",
+        "JoinService/ListJoinTokens",
         "NodeService/RegisterNode",
         "NodeService/Heartbeat",
         "NodeService/ListNodes",
@@ -203,6 +206,7 @@ def object_of(request: Any, answer: Any) -> str:
         ("binding", [one.name for one in _some(request, "bindings")]),
         ("user", [_text(request.user) if hasattr(request, "lasts_ms") else ""]),  # of a token; of a job it is a claim
         ("node", [getattr(request, "node", ""), getattr(request, "node_id", "")]),
+        ("join token", [_join_token(request)]),
         ("window", [request.window.name if hasattr(request, "window") else ""]),
         ("name", [_text(getattr(request, "name", ""))]),
         ("master", [_text(getattr(request, "id", ""))]),
@@ -232,6 +236,11 @@ def _text(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
+def _join_token(request: Any) -> str:
+    """Return the id of a token to join with; never the secret."""
+    return id_of_token(_text(getattr(request, "token", ""))) if hasattr(request, "csr") else ""
+
+
 def _action(number: Any) -> str:
     try:
         return Action(number).name.lower() if number else ""
@@ -246,7 +255,8 @@ def _authenticated(caller: Caller | None, master: str) -> tuple[How, str]:
         return How.MASTER, master
     if caller.token or caller.until_ms:
         return (How.TOKEN if caller.token else How.JWT), caller.name
-    return (How.ADDRESS if caller.role is None else How.CERTIFICATE), caller.name
+    is_address = caller.role is None or caller.is_guest
+    return (How.ADDRESS if is_address else How.CERTIFICATE), caller.name
 
 
 def _roles(caller: Caller | None) -> str:

@@ -36,10 +36,14 @@ BY_SERVICE = {
     "ClusterService": frozenset[Role](),
     "HistoryService": _CLIENTS,
     "AccessService": _CLIENTS,
+    "JoinService": _CLIENTS,
 }
 BY_METHOD = {
     "NodeService/RegisterNode": frozenset({Role.AGENT}),
     "NodeService/Heartbeat": frozenset({Role.AGENT}),
+    "JoinService/GetAuthority": frozenset({Role.CLIENT, Role.AGENT}),
+    "JoinService/Join": frozenset({Role.CLIENT, Role.AGENT}),
+    "JoinService/RenewCertificate": frozenset({Role.AGENT}),
     "ClusterService/FinalizeUpgrade": _CLIENTS,
     "ClusterService/AddMaster": _CLIENTS,
     "ClusterService/RemoveMaster": _CLIENTS,
@@ -81,7 +85,7 @@ class Caller:
             if self.role is None
             else CertificateHolder(cluster=self.cluster, role=self.role, name=self.name).uri()
         )
-        more = {"groups": self.groups, "token": self.token, "until_ms": self.until_ms}
+        more = {"groups": self.groups, "token": self.token, "until_ms": self.until_ms, "guest": self.is_guest}
         told = self.role is Role.CLIENT and any(more.values())
         return (
             (FORWARDED, caller),
@@ -188,6 +192,7 @@ def _passed_on(holder: CertificateHolder, more: str, address: str) -> Caller:
             groups=tuple([str(group) for group in groups]),
             token=str(token),
             until_ms=int(until_ms),
+            is_guest=bool(told.get("guest", False)),
             address=address,
         )
     except (ValueError, TypeError, AttributeError) as error:
