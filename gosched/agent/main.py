@@ -153,6 +153,8 @@ async def run(
             await _until_first(asked_to_end.wait(), join(joining, settings, data_dir, hosts))
             if asked_to_end.is_set():
                 return False
+            if logging:  # joining may have changed it
+                logging.bind(node=data_dir.node_id)
             settings = settings.model_copy(update={"masters": joining.files.masters() or settings.masters})
         tls = watched_tls(settings.tls, (socket.gethostname(), data_dir.node_id))
         loop.add_signal_handler(signal.SIGHUP, _reload, read_again, tls)

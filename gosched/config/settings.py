@@ -282,8 +282,6 @@ class MasterSettings(Settings):
         check_tree(self.queues, ("queues",))
         check_quota_list(self.quotas, ("quotas",))
         check_distinct([plugin.name for plugin in self.plugins], ("plugins",), "plugin", "name")
-        if self.join is not None and self.tls is None:
-            raise problem_at(("join",), "certificates of agents need TLS: set tls, too")
         return self
 
     def queue_records(self) -> tuple[Queue, ...]:
@@ -309,6 +307,12 @@ class MasterSettings(Settings):
         if self.tls is None:
             raise self.error("server.token_addr", "server.token_addr needs TLS: tokens are not sent in plain text")
         return self.listen("server.token_addr", self.server.token_addr)
+
+    def join_settings(self) -> Join | None:
+        """Return with what certificates of agents are signed. Raise ConfigError without TLS."""
+        if self.join is not None and self.tls is None:
+            raise self.error("join", "join: certificates of agents need TLS: set tls, too")
+        return self.join
 
     def probe_listen(self) -> Listen | None:
         return health_listen(self.server.probe_addr)

@@ -334,7 +334,7 @@ class MasterServer:
         )
 
     def _join_service(self) -> JoinService:
-        join, tls = self._settings.join, self._tls
+        join, tls = self._settings.join_settings(), self._tls
         return JoinService(
             replication=self._replication,
             proposals=self._proposals,
