@@ -31,11 +31,13 @@ from gosched.agent.exec.streams import Execs
 from gosched.agent.hardware.disk import Disk, watch
 from gosched.agent.hardware.vitals import Vitals
 from gosched.agent.host import CannotStart, Host
+from gosched.agent.join import Joining, begin_joining, join
 from gosched.agent.listening import advertised, bind
 from gosched.agent.logs.kept import Bounds, KeptLogs
 from gosched.agent.logs.upload import Uploads
 from gosched.agent.masters import Connector, MastersOnly, watched_tls
 from gosched.agent.metrics import AgentFacts, AgentMetrics
+from gosched.agent.renewal import Renewal
 from gosched.agent.revoked import RevokedMasters
 from gosched.agent.server import MAX_MESSAGE_BYTES, WorkerService
 from gosched.agent.session import MasterRefused, NodeIdInUse, Session
@@ -45,7 +47,8 @@ from gosched.agent.tasks.task import Task
 from gosched.agent.tasks.tracing import TaskTraces
 from gosched.archive.store import ArchiveError, LogArchive
 from gosched.config import AgentSettings, ConfigError, Listen, load_agent_settings
-from gosched.config.address import open_warning
+from gosched.config.address import open_warning, split_address
+from gosched.config.load import JOIN_VARIABLE
 from gosched.core.commands.nodes import RegisterNode
 from gosched.core.reasons import Reason
 from gosched.logs import process as process_log
@@ -100,21 +103,29 @@ _CHANNEL_OPTIONS = [
 @click.option("--tls-cert", help="Certificate (PEM) that the agent shows.")
 @click.option("--tls-key", help="Key (PEM) of the certificate.")
 @click.option("--tls-ca", help="Authority (PEM) that signed the masters' certificates.")
+@click.option(
+    "--join",
+    "join_token",
+    metavar="TOKEN|@FILE|-",
+    help="Get a certificate with this token, in a file or from standard input; --master then names where agents join.",
+)
 @click.option("--insecure", is_flag=True, default=None, help="Listen beyond loopback without TLS.")
 @click.option("--log-format", help="json, or console: text for people.")
 @click.option("--log-level", help="debug, info, warning or error.")
 @click.version_option(__version__, prog_name="gosched-agent")
-def main(config: str | None, **flags: object) -> None:
+def main(config: str | None, join_token: str | None, **flags: object) -> None:
     """Runs tasks on this machine for the masters of a gosched cluster."""
     try:
-        settings = load_agent_settings(config, flags)
+        in_environment = os.environ.pop(JOIN_VARIABLE, "")  # no program that this one starts sees it
+        given = in_environment if join_token is None else join_token
+        settings, joining = begin_joining(load_agent_settings(config, flags), given)
         listen, listens = settings.grpc_listen(), settings.listens()
         os.umask(UMASK)
         process_log.begin(form=settings.logging.format, level=settings.shown_level)
         for line in (*[each.notice for each in listens], open_warning(listens)):
             if line:
                 structlog.get_logger().warning(line)
-        while asyncio.run(run(settings, listen, lambda: load_agent_settings(config, flags))):
+        while asyncio.run(run(settings, listen, lambda: load_agent_settings(config, flags), joining)):
             pass  # under another id
     except (ConfigError, DataDirError, CannotStart) as error:
         _fail(2, str(error))
@@ -122,7 +133,9 @@ def main(config: str | None, **flags: object) -> None:
         _fail(1, f"the masters refuse this node: {error}")
 
 
-async def run(settings: AgentSettings, listen: Listen, read_again: Callable[[], AgentSettings]) -> bool:
+async def run(
+    settings: AgentSettings, listen: Listen, read_again: Callable[[], AgentSettings], joining: Joining | None
+) -> bool:
     """Run until SIGTERM or SIGINT; at SIGHUP the level of the log is read again. Return True to be run again: this new
     node has taken another id, since another agent of the host has the host's name. Raises what `main` turns into a line
     and an exit code."""
@@ -137,6 +150,14 @@ async def run(settings: AgentSettings, listen: Listen, read_again: Callable[[], 
     log = structlog.get_logger()
     async with AsyncExitStack() as closing:
         closing.callback(data_dir.close)
+        hosts = [split_address(advertised(settings, listen, 1))[0]]
+        if joining is not None:
+            await _until_first(asked_to_end.wait(), join(joining, settings, data_dir, hosts))
+            if asked_to_end.is_set():
+                return False
+            if logging:  # joining may have changed it
+                logging.bind(node=data_dir.node_id)
+            settings = settings.model_copy(update={"masters": joining.files.masters() or settings.masters})
         tls = watched_tls(settings.tls, (socket.gethostname(), data_dir.node_id))
         loop.add_signal_handler(signal.SIGHUP, _reload, read_again, tls)
         cluster = tls.current.holder.cluster if tls else ""
@@ -196,6 +217,10 @@ async def run(settings: AgentSettings, listen: Listen, read_again: Callable[[], 
             is_outdated=lambda: connector.is_outdated,
             revoked=revoked,
         )
+        renewal: Renewal | None = None
+        if joining is not None and tls is not None:
+            dial = Connector(tls, cluster, _CHANNEL_OPTIONS)
+            renewal = Renewal(joining.files, tls, dial, settings.masters, tls.current.holder.name, hosts)
         log.info("agent started", address=address)
         if host.tree.isolation:
             log.warning("isolation is incomplete", missing=host.tree.isolation)
@@ -211,9 +236,10 @@ async def run(settings: AgentSettings, listen: Listen, read_again: Callable[[], 
                 _look_after(joined, host, tasks),
                 *([uploads.run(tasks.keep_logs)] if uploads else []),
                 *([tls.watch()] if tls else []),
+                *([renewal.run()] if renewal else []),
             )
         except NodeIdInUse as error:
-            if not data_dir.take_another_id():
+            if joining is not None or not data_dir.take_another_id():
                 raise
             log.warning("another agent has this node's id: it takes another one", why=str(error), id=data_dir.node_id)
             return True

@@ -36,7 +36,8 @@ for _one in (revoke, revoked, unrevoke):
 @click.option("--days", type=_DAYS, default=3650, show_default=True, help="How long it is valid.")
 def init(folder: str, name: str, days: int) -> None:
     """Make a certificate authority. Keep ca.key on a separate machine; programs need only ca.pem."""
-    from gosched.cli.authority import CA_CERT, CA_KEY, make_authority
+    from gosched.cli.authority import make_authority
+    from gosched.wire.signing import CA_CERT, CA_KEY
 
     make_authority(Path(folder), name, days)
     say(

@@ -1,4 +1,4 @@
-"""`goschedctl node`: list, show, cordon, uncordon, drain, label, taint, remove."""
+"""`goschedctl node`: list, show, cordon, uncordon, drain, label, taint, remove, join-token."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import click
 from gosched.api.json.cluster import node_json
 from gosched.api.json.usage import node_usage_json, task_usage_json
 from gosched.cli.connect import connect, listing_options, output_option, read_labels, watch_option
+from gosched.cli.join_token_command import join_token
 from gosched.cli.node_control import cordon, drain, label, remove, taint, uncordon
 from gosched.cli.node_text import node_text
 from gosched.cli.output import Column, Json, ago, bytes_text, print_listing, show
@@ -77,7 +78,7 @@ def show_node(ctx: click.Context, node: str, output: str, watch: bool) -> None:
     show(lambda: _shape(client, node), node_text, output=output, watch=watch)
 
 
-for _control in (cordon, uncordon, drain, label, taint, remove):
+for _control in (cordon, uncordon, drain, label, taint, remove, join_token):
     command.add_command(_control)
 
 

@@ -16,7 +16,7 @@ from google.protobuf.descriptor import ServiceDescriptor
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
-from gosched.wire.v1 import access_pb2, cluster_pb2, history_pb2, node_pb2, scheduler_pb2, secret_pb2
+from gosched.wire.v1 import access_pb2, cluster_pb2, history_pb2, join_pb2, node_pb2, scheduler_pb2, secret_pb2
 
 T = TypeVar("T")
 Metadata = tuple[tuple[str, str], ...]
@@ -28,6 +28,7 @@ HISTORY = history_pb2.DESCRIPTOR.services_by_name["HistoryService"]
 
 ACCESS = access_pb2.DESCRIPTOR.services_by_name["AccessService"]
 SECRET = secret_pb2.DESCRIPTOR.services_by_name["SecretService"]
+JOIN = join_pb2.DESCRIPTOR.services_by_name["JoinService"]
 
 STREAM_S = 60.0  # how long a stream that had begun looks for a master to go on with
 PAGE = 1000

@@ -11,7 +11,7 @@ from gosched.client.answers import NotSubmitted, Submitted
 from gosched.client.arguments import checked
 from gosched.client.handle import JobHandle
 from gosched.client.own_context import endpoints_and_tls
-from gosched.client.requests import access, cluster, history, nodes, revocations, secrets, sharing
+from gosched.client.requests import access, cluster, history, join, nodes, revocations, secrets, sharing
 from gosched.client.requests import following as streams
 from gosched.client.requests import jobs as job_calls
 from gosched.client.targets import TlsFiles, Token
@@ -169,6 +169,12 @@ class GoSchedClient(Transport):
     list_secrets = calling(secrets.list_secrets)
     delete_secret = calling(secrets.delete_secret)
     rotate_secrets = calling(secrets.rotate_secrets)
+
+    # Joining
+
+    create_join_token = calling(join.create_join_token)
+    list_join_tokens = calling(join.list_join_tokens)
+    revoke_join_token = calling(join.revoke_join_token)
 
     list_nodes = calling(nodes.list_nodes)
     get_node = calling(nodes.get_node)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from gosched.api.job_query import JobQuery as JobQuery
     from gosched.api.job_row import JobRow as JobRow
     from gosched.api.job_row import row_of as row_of
+    from gosched.api.join import NewJoinToken as NewJoinToken
     from gosched.api.revocation import Revoked as Revoked
     from gosched.api.secrets import Rotation as Rotation
     from gosched.api.secrets import SecretInfo as SecretInfo
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from gosched.core.records.access import Token as Token
     from gosched.core.records.job import Job as Job
     from gosched.core.records.job import JobState as JobState
+    from gosched.core.records.join import JoinToken as JoinToken
     from gosched.core.records.queue import Queue as Queue
     from gosched.core.records.revocation import Revocation as Revocation
     from gosched.core.records.tenant import Quota as Quota
@@ -60,12 +62,14 @@ __getattr__ = lazy(
         "gosched.api.job_query": "Direction JobOrder JobQuery",
         "gosched.api.job_row": "JobRow row_of",
         "gosched.api.revocation": "Revoked",
+        "gosched.api.join": "NewJoinToken",
         "gosched.api.status": "MasterHealth MasterMember QuotaStatus Status",
         "gosched.api.usage": "LiveUsage",
         "gosched.client.spec": "JobLike",
         "gosched.core.commands.jobs": "Action",
         "gosched.core.records.access": "AccessRole Binding Token",
         "gosched.core.records.job": "Job JobState",
+        "gosched.core.records.join": "JoinToken",
         "gosched.core.records.queue": "Queue",
         "gosched.core.records.revocation": "Revocation",
         "gosched.core.records.tenant": "Quota",

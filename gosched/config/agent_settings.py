@@ -213,6 +213,7 @@ class AgentSettings(Settings):
 
     `cgroup_root` empty: the agent finds a place for its cgroups, or makes one. `http_addr` empty: no metrics are
     served; `health_addr` empty: no probes are answered. `disk_free_pct`: below it the node takes no work.
+    `join_token_file`: with the token by which an agent without certificates gets some; empty: none.
     `work_max_bytes`: of a task's working directory that asks for no storage; 0: no bound.
     """
 
@@ -222,6 +223,7 @@ class AgentSettings(Settings):
     grpc_addr: Address = "127.0.0.1:0"
     advertise_addr: str = ""
     data_dir: str = ""
+    join_token_file: str = ""
     resources: NodeResources | None = None
     gpu_model: str = ""
     gpu_memory_bytes: Amount = Field(default=0, alias="gpu_memory")
@@ -250,6 +252,12 @@ class AgentSettings(Settings):
     registries: Annotated[dict[Name, Registry], Field(default_factory=dict, max_length=MAX_RULES)]
     oci_runtime: str = ""
     spark_home: str = ""
+
+    @model_validator(mode="after")
+    def _joins_or_has_files(self) -> AgentSettings:
+        if self.join_token_file and self.tls is not None:
+            raise problem_at(("join_token_file",), "tls is set, too: leave one out")
+        return self
 
     def grpc_listen(self) -> Listen:
         return self.listen("grpc_addr", self.grpc_addr)

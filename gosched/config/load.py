@@ -41,6 +41,8 @@ MASTER_KEYS: Mapping[str, Path] = {
     "log_level": ("logging", "level"),
     "tracing_endpoint": ("tracing", "endpoint"),
 }
+#: The token to join with, of an agent: in no setting, so that none prints it.
+JOIN_VARIABLE = "GOSCHED_JOIN_TOKEN"
 AGENT_KEYS: Mapping[str, Path] = {
     "master": ("masters",),
     "labels": ("labels",),

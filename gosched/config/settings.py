@@ -17,6 +17,7 @@ from gosched.config.archive_model import Archive
 from gosched.config.audit_model import Audit
 from gosched.config.backup_model import Backup
 from gosched.config.errors import ConfigError, shown
+from gosched.config.join_model import Join
 from gosched.config.oidc_model import Oidc
 from gosched.config.queues import QueueConfig, QuotaConfig, check_distinct, check_quota_list, check_tree, queue_tree
 from gosched.config.role_rules_model import MAX_RULES, RoleRuleConfig, UserField
@@ -286,6 +287,7 @@ class MasterSettings(Settings):
     audit: Audit = Audit()
     oidc: Oidc | None = None
     secrets: Secrets | None = None
+    join: Join | None = None
 
     @model_validator(mode="after")
     def _lists_agree(self) -> MasterSettings:
@@ -317,6 +319,12 @@ class MasterSettings(Settings):
         if self.tls is None:
             raise self.error("server.token_addr", "server.token_addr needs TLS: tokens are not sent in plain text")
         return self.listen("server.token_addr", self.server.token_addr)
+
+    def join_settings(self) -> Join | None:
+        """Return with what certificates of agents are signed. Raise ConfigError without TLS."""
+        if self.join is not None and self.tls is None:
+            raise self.error("join", "join: certificates of agents need TLS: set tls, too")
+        return self.join
 
     def probe_listen(self) -> Listen | None:
         return health_listen(self.server.probe_addr)

@@ -131,6 +131,15 @@ class AccessChanged:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NodeJoined:
+    """An agent used a token to join with, and gets a certificate. Its node registers next."""
+
+    #: The node's id.
+    name: str
+    token_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClockSet:
     """The clock of the state was set back: moments that were after `to_ms` are earlier now, in any record."""
 
@@ -187,6 +196,7 @@ Event = (
     | ReservationChanged
     | WindowsChanged
     | AccessChanged
+    | NodeJoined
     | ClockSet
     | DeadlineMissed
     | JobUpdated

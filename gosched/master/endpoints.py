@@ -123,6 +123,12 @@ class Endpoints:
         """Return where gRPC takes callers without certificates; 0: nowhere."""
         return self._grpc.token_port
 
+    @property
+    def token_address(self) -> str:
+        """Return where others call that port; empty: nowhere."""
+        listen = self._settings.token_listen()
+        return self._advertised(listen, self.token_port) if listen else ""
+
     async def listen(self) -> Master:
         """Take all ports, and return where this master is called. Raises ConfigError for a port that cannot be had."""
         settings = self._settings

@@ -17,6 +17,8 @@ from gosched.identity.code_flow import CodeFlow
 from gosched.identity.oidc import OidcVerifier
 from gosched.master.agents.dispatch import Dispatcher
 from gosched.master.agents.exec import Execs
+from gosched.master.agents.join_authority import JoinAuthority
+from gosched.master.agents.join_service import JoinService
 from gosched.master.agents.leases import Leases
 from gosched.master.agents.live_usage import LiveUsage
 from gosched.master.agents.node_control import UnfitNodes
@@ -163,6 +165,7 @@ class MasterServer:
             "HistoryService": self.history.service,
             "AccessService": self._access_service(),
             "SecretService": self._secret_service(),
+            "JoinService": self._join_service(),
         }
         self.endpoints = Endpoints(
             settings,
@@ -362,6 +365,17 @@ class MasterServer:
             proposals=self._proposals,
             access=self._access,
             keys=self._secret_keys,
+        )
+
+    def _join_service(self) -> JoinService:
+        join, tls = self._settings.join_settings(), self._tls
+        return JoinService(
+            replication=self._replication,
+            proposals=self._proposals,
+            clock=self._clock,
+            authority=JoinAuthority(join, tls) if join is not None and tls is not None else None,
+            tls=tls,
+            token_address=lambda: self.endpoints.token_address,
         )
 
     def _cluster_service(self) -> ClusterService:

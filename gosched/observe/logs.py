@@ -19,6 +19,7 @@ from gosched.core.events import (
     JobFrozen,
     JobUpdated,
     NodeChanged,
+    NodeJoined,
     QueuesChanged,
     ReservationChanged,
     TaskChanged,
@@ -58,6 +59,8 @@ def log_events(events: Iterable[Event], state: ClusterState, *, revision: int) -
                 log.debug("waits", job=event.job_id, code=event.code, why=event.message, epoch=epoch, revision=revision)
             case AccessChanged():
                 log.info("access changed", epoch=epoch, revision=revision)
+            case NodeJoined():
+                log.info("an agent joined", node=event.name, token=event.token_id, epoch=epoch, revision=revision)
             case WindowsChanged():
                 log.info("windows changed", epoch=epoch, revision=revision)
             case _:

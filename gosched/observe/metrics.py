@@ -15,7 +15,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from gosched.core.commands.plans import Cause
-from gosched.core.events import DeadlineMissed, EpochOpened, Event, JobChanged, JobEvicted
+from gosched.core.events import DeadlineMissed, EpochOpened, Event, JobChanged, JobEvicted, NodeJoined
 from gosched.core.limits import MAX_STATE_BYTES
 from gosched.core.reasons import WaitReason
 from gosched.core.records.job import JobState
@@ -116,6 +116,7 @@ class MasterMetrics:
         self._mismatches = self._counter(
             "state_digest_mismatch", "Number of masters found in another state at the same revision"
         )
+        self._joins = self._counter("agents_joined", "Number of agents that traded a token for a certificate")
         self._turns = self._counter("preemption_cycles", "Number of times that jobs evicted each other in turn")
         self._handled = self._counter("grpc_server_handled", "Number of RPCs that ended", "method", "code")
         self._refused = self._counter("calls_refused", "Number of calls refused for a bound on callers", "bound")
@@ -149,6 +150,8 @@ class MasterMetrics:
                 self._lost.labels(event.queue).inc(event.lost_ms / 1000)
             elif isinstance(event, DeadlineMissed):
                 self._missed.labels(event.queue).inc()
+            elif isinstance(event, NodeJoined):
+                self._joins.inc()
 
     def digest_mismatch(self) -> None:
         self._mismatches.inc()

@@ -27,6 +27,7 @@ from gosched.core.commands.cluster import (
 )
 from gosched.core.commands.command import Body, Command
 from gosched.core.commands.jobs import CancelJob, ControlJob, DropFinishedJobs, NoteWaitReasons, RunSchedule, SubmitJob
+from gosched.core.commands.join import CreateJoinToken, RenewJoinedNode, RevokeJoinToken, UseJoinToken
 from gosched.core.commands.nodes import ControlNode, LabelNode, MarkNodeDead, RegisterNode, RemoveNode, ReportTasks
 from gosched.core.commands.plans import CommitPlan
 from gosched.core.commands.revocation import RevokeCertificate, UnrevokeCertificate
@@ -49,6 +50,7 @@ from gosched.state_machine import (
     follow_ups,
     job_control,
     jobs,
+    joining,
     node_control,
     node_labels,
     nodes,
@@ -202,5 +204,13 @@ def _dispatch(state: ClusterState, body: Body, events: list[Event]) -> Outcome:
             return revocation.revoke_certificate(state, body, events)
         case UnrevokeCertificate():
             return revocation.unrevoke_certificate(state, body, events)
+        case CreateJoinToken():
+            return joining.create(state, body)
+        case RevokeJoinToken():
+            return joining.revoke(state, body)
+        case UseJoinToken():
+            return joining.use(state, body, events)
+        case RenewJoinedNode():
+            return joining.renew(state, body)
         case _:
             assert_never(body)

@@ -22,7 +22,7 @@ from gosched.core.records.usage import NOTHING_SPENT
 from gosched.core.spec.job_spec import JobSpec
 from gosched.core.state.cluster_state import ClusterState
 from gosched.core.state.kept_jobs import KeptGroup, KeptKind
-from gosched.state_machine import reservations
+from gosched.state_machine import joining, reservations
 
 IDLE_HALF_LIVES = 20  # then an account holds a millionth of what it did
 
@@ -102,6 +102,7 @@ def forget_node(state: ClusterState, events: list[Event], node: Node) -> None:
     for job_id in reserved:
         reservations.forget(state, events, job_id)
     state.drop_node(node.id)
+    joining.forgotten(state, node)
     events.append(NodeChanged(node_id=node.id, before=node.state, after=NodeState.UNSPECIFIED, node=node))
 
 

@@ -11,6 +11,7 @@ API_PAIRS: Mapping[str, str] = {
     "api.secrets.SecretInfo": "secret_pb2.SecretInfo",
     "api.secrets.Rotation": "secret_pb2.RotateSecretsResponse",
     "api.revocation.Revoked": "access_pb2.RevokeCertificateResponse",
+    "api.join.NewJoinToken": "join_pb2.CreateJoinTokenResponse",
     "api.status.MasterStatus": "scheduler_pb2.MasterStatus",
     "api.status.QueueStatus": "scheduler_pb2.QueueStatus",
     "api.status.QuotaStatus": "scheduler_pb2.QuotaStatus",

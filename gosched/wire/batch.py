@@ -23,6 +23,7 @@ from gosched.core.commands.cluster import (
 )
 from gosched.core.commands.command import Command
 from gosched.core.commands.jobs import CancelJob, ControlJob, DropFinishedJobs, NoteWaitReasons, RunSchedule, SubmitJob
+from gosched.core.commands.join import CreateJoinToken, RenewJoinedNode, RevokeJoinToken, UseJoinToken
 from gosched.core.commands.nodes import ControlNode, LabelNode, MarkNodeDead, RegisterNode, RemoveNode, ReportTasks
 from gosched.core.commands.plans import CommitPlan
 from gosched.core.commands.revocation import RevokeCertificate, UnrevokeCertificate
@@ -36,7 +37,7 @@ from gosched.wire.v1 import log_pb2
 # 3: evictions, fences, reservations, windows, deadlines, arrays, schedules, dependencies, timeouts.
 # 4: isolation, usage, nodes closed and drained, jobs frozen.
 # 5: feature levels, cluster ids, nodes removed, follow-ups, the members, wait reasons noted, bindings and tokens,
-# secrets, revoked certificates.
+# secrets, revoked certificates, joins.
 SCHEMA = NEWEST_LEVEL
 OLDEST_SCHEMA = 1  # what it lacks has the defaults of the records
 
@@ -74,6 +75,10 @@ _FIELDS: dict[type, str] = {
     ResealSecret: "reseal_secret",
     RevokeCertificate: "revoke_certificate",
     UnrevokeCertificate: "unrevoke_certificate",
+    CreateJoinToken: "create_join_token",
+    RevokeJoinToken: "revoke_join_token",
+    UseJoinToken: "use_join_token",
+    RenewJoinedNode: "renew_joined_node",
 }
 _KINDS = {field: kind for kind, field in _FIELDS.items()}
 

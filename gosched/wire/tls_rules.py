@@ -15,10 +15,10 @@ MINIMUM = ssl.TLSVersion.TLSv1_2
 SUITES = "ECDHE+AESGCM:ECDHE+CHACHA20"
 
 
-def trusting(purpose: ssl.Purpose, ca: str | None) -> ssl.SSLContext:
+def trusting(purpose: ssl.Purpose, ca: str | None, *, pem: str | None = None) -> ssl.SSLContext:
     """Return a context that takes certificates of this authority alone, from clients as from servers; None: of those
-    that the system trusts. Raises OSError, ssl.SSLError."""
-    context = ssl.create_default_context(purpose, cafile=ca)  # noqa: TID251
+    that the system trusts. `pem`: the authority itself, in place of its file. Raises OSError, ssl.SSLError."""
+    context = ssl.create_default_context(purpose, cafile=ca, cadata=pem)  # noqa: TID251
     context.minimum_version = MINIMUM
     context.set_ciphers(SUITES)
     context.verify_mode = ssl.CERT_REQUIRED

@@ -93,9 +93,13 @@ class Stage:
 
 @contextlib.asynccontextmanager
 async def staged(
-    folder: Path, more: dict[str, Any] | None = None, masters: tuple[str, ...] = ("m1", "m2"), **access: Any
+    folder: Path,
+    more: dict[str, Any] | None = None,
+    masters: tuple[str, ...] = ("m1", "m2"),
+    authority: Authority | None = None,
+    **access: Any,
 ) -> AsyncIterator[Stage]:
-    authority = Authority(folder / "ca")
+    authority = authority or Authority(folder / "ca")
     cluster = MemoryCluster(*masters)
     servers = []
     for member in masters:

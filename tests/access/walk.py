@@ -24,6 +24,7 @@ from gosched.wire.v1 import (
     access_pb2,
     cluster_pb2,
     history_pb2,
+    join_pb2,
     node_pb2,
     scheduler_pb2,
     secret_pb2,
@@ -37,6 +38,7 @@ SERVICES = {
     "AccessService": access_pb2,
     "ClusterService": cluster_pb2,
     "HistoryService": history_pb2,
+    "JoinService": join_pb2,
     "NodeService": node_pb2,
     "SchedulerService": scheduler_pb2,
     "SecretService": secret_pb2,
@@ -44,7 +46,15 @@ SERVICES = {
 OBJECTS = ("own", "mates", "foreign")
 TENANT = {"own": "a", "mates": "a", "foreign": "b"}
 #: Of the programs of a cluster; no user calls them.
-OF_MACHINES = ("RegisterNode", "Heartbeat", "AnnounceMaster", "ReadClock", "GetStateDigests", "StreamHistory")
+OF_MACHINES = (
+    "RegisterNode",
+    "Heartbeat",
+    "AnnounceMaster",
+    "ReadClock",
+    "GetStateDigests",
+    "StreamHistory",
+    "RenewCertificate",
+)
 STREAMS = ("WatchJob", "StreamJobLogs", "ExecTask", "TakeBackup", "WatchEvents", "StreamHistory")
 ALL = ("",)
 
@@ -95,6 +105,11 @@ RPCS: Mapping[str, Line] = {
     "RevokeCertificate": Line("administer", ALL, lambda _: access_pb2.RevokeCertificateRequest(mark="no mark")),
     "ListRevocations": Line("administer", ALL, lambda _: access_pb2.ListRevocationsRequest()),
     "UnrevokeCertificate": Line("administer", ALL, lambda _: access_pb2.UnrevokeCertificateRequest(mark="no mark")),
+    "GetAuthority": Line("-", ALL, lambda _: join_pb2.GetAuthorityRequest()),
+    "Join": Line("-", ALL, lambda _: join_pb2.JoinRequest(token="none")),
+    "CreateJoinToken": Line("operate", ALL, lambda _: join_pb2.CreateJoinTokenRequest(name="t", lasts_ms=60_000)),
+    "ListJoinTokens": Line("operate", ALL, lambda _: join_pb2.ListJoinTokensRequest()),
+    "RevokeJoinToken": Line("operate", ALL, lambda _: join_pb2.RevokeJoinTokenRequest(id="none")),
     "FinalizeUpgrade": Line("administer", ALL, lambda _: cluster_pb2.FinalizeUpgradeRequest()),
     "AddMaster": Line("administer", ALL, lambda _: cluster_pb2.AddMasterRequest()),
     "RemoveMaster": Line("administer", ALL, lambda _: cluster_pb2.RemoveMasterRequest()),

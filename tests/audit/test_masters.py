@@ -37,6 +37,7 @@ RECORDED = {
     *("FinalizeUpgrade", "AddMaster", "RemoveMaster", "TransferLeadership", "TakeSnapshot", "TakeBackup"),
     *("SetLogLevel", "SetBindings", "CreateToken", "RevokeToken", "SetSecret", "DeleteSecret", "RotateSecrets"),
     *("RevokeCertificate", "UnrevokeCertificate"),
+    *("Join", "RenewCertificate", "CreateJoinToken", "RevokeJoinToken"),
 }
 
 

@@ -15,7 +15,7 @@ from google.protobuf.message_factory import GetMessageClass
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gosched.wire.v1 import cluster_pb2, history_pb2, node_pb2, scheduler_pb2
+from gosched.wire.v1 import cluster_pb2, history_pb2, join_pb2, node_pb2, scheduler_pb2
 from tests.master.harness import LIMIT_S, Front, one_master, spec
 from tests.master.http_client import request
 
@@ -24,6 +24,7 @@ SERVICES = {
     "NodeService": node_pb2,
     "HistoryService": history_pb2,
     "ClusterService": cluster_pb2,
+    "JoinService": join_pb2,
 }
 METHODS = [method for name, module in SERVICES.items() for method in module.DESCRIPTOR.services_by_name[name].methods]
 # They end the cluster, or wait for what never comes.

@@ -23,6 +23,7 @@ from gosched.wire.v1 import (
     cluster_pb2,
     cluster_pb2_grpc,
     history_pb2,
+    join_pb2,
     node_pb2,
     node_pb2_grpc,
     scheduler_pb2,
@@ -39,6 +40,7 @@ SERVICES = {
     "SecretService": secret_pb2,
     "ClusterService": cluster_pb2,
     "HistoryService": history_pb2,
+    "JoinService": join_pb2,
     "NodeService": node_pb2,
     "SchedulerService": scheduler_pb2,
 }
@@ -47,7 +49,8 @@ METHODS = [
     for name, module in SERVICES.items()
     for method in module.DESCRIPTOR.services_by_name[name].methods
 ]
-OF_AGENTS = {"RegisterNode", "Heartbeat"}
+OF_AGENTS = {"RegisterNode", "Heartbeat", "RenewCertificate"}
+OF_BOTH = {"GetClusterStatus", "GetAuthority", "Join"}
 STREAMS = ("WatchJob", "StreamJobLogs", "ExecTask", "TakeBackup", "WatchEvents", "StreamHistory")
 OF_MASTERS = {"AnnounceMaster", "GetStateDigests", "ReadClock", "StreamHistory"}
 
@@ -115,7 +118,7 @@ def test_every_rpc_has_its_roles() -> None:
     for method in METHODS:
         name = method.rpartition("/")[2]
         expected = {Role.AGENT} if name in OF_AGENTS else set() if name in OF_MASTERS else {Role.CLIENT}
-        assert allowed(method) - {Role.AGENT if name == "GetClusterStatus" else None} == expected, method
+        assert allowed(method) - {Role.AGENT if name in OF_BOTH else None} == expected, method
 
 
 @pytest.mark.parametrize("master", [0, 1], ids=["leader", "follower"])

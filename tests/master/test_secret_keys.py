@@ -70,6 +70,7 @@ def test_a_file_is_read_and_again_when_it_changes(tmp_path):
         ("garbage", 0o600, "line 1 is no ID:BASE64"),
         (new_key_line("a"), 0o644, "users other than its owner can use the secret"),
     ],
+    ids=("empty", "garbage", "open to others"),  # keys differ in each process of the tests
 )
 def test_a_bad_file_keeps_a_master_from_starting_in_one_line(tmp_path, text, mode, words):
     file = tmp_path / "keys"

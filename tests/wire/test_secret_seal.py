@@ -118,6 +118,7 @@ SECRET_PART = "c2VjcmV0LXBhcnQ"
         ("\n".join(new_key_line(f"k{n}") for n in range(65)).encode(), "65 keys"),
         (b"#" * (MAX_KEYRING_BYTES + 1), "more than 65536 bytes"),
     ],
+    ids=("empty", "comment", "short", "bare", "no id", "space", "cut", "binary", "twice", "many", "large"),
 )
 def test_a_bad_keyring_is_one_line_without_anything_of_a_key(text, words):
     with pytest.raises(BadKeyring) as raised:

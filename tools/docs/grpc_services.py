@@ -18,10 +18,10 @@ from tools.docs.markdown import code, page, table
 
 _PROTO = Path(__file__).parents[2] / "proto"
 #: The files of services, in the order of the page. log.proto and raft.proto are internal.
-_FILES = ("scheduler", "node", "cluster", "history", "access", "secret", "worker", "types")
+_FILES = ("scheduler", "node", "cluster", "history", "access", "secret", "join", "worker", "types")
 _INTERNAL = ("log", "raft")
 _INTRO = """\
-Every master serves the first five services at `server.grpc_addr`, with reflection and `grpc.health.v1`; a follower
+Every master serves the first seven services at `server.grpc_addr`, with reflection and `grpc.health.v1`; a follower
 forwards to the leader. Agents serve `WorkerService`, to masters. The files are in
 [proto/gosched/v1](../../proto/gosched/v1). Times are milliseconds since 1970 (`_ms`), amounts are bytes and
 thousandths (`_millis`); a field that is not set is 0 or empty. A mutation carries a `request_id`: a repeat gets the

@@ -19,6 +19,7 @@ from gosched.core.commands.cluster import (
     SetWindow,
 )
 from gosched.core.commands.jobs import CancelJob, ControlJob, DropFinishedJobs, NoteWaitReasons, RunSchedule, SubmitJob
+from gosched.core.commands.join import CreateJoinToken, RenewJoinedNode, RevokeJoinToken, UseJoinToken
 from gosched.core.commands.nodes import ControlNode, LabelNode, MarkNodeDead, RegisterNode, RemoveNode, ReportTasks
 from gosched.core.commands.plans import CommitPlan
 from gosched.core.commands.revocation import RevokeCertificate, UnrevokeCertificate
@@ -58,6 +59,10 @@ Body = (
     | ResealSecret
     | RevokeCertificate
     | UnrevokeCertificate
+    | CreateJoinToken
+    | RevokeJoinToken
+    | UseJoinToken
+    | RenewJoinedNode
 )
 
 
@@ -91,4 +96,8 @@ LEVEL_OF: dict[type[Body], FeatureLevel] = {
     ResealSecret: FeatureLevel.BOUNDED,
     RevokeCertificate: FeatureLevel.BOUNDED,
     UnrevokeCertificate: FeatureLevel.BOUNDED,
+    CreateJoinToken: FeatureLevel.BOUNDED,
+    RevokeJoinToken: FeatureLevel.BOUNDED,
+    UseJoinToken: FeatureLevel.BOUNDED,
+    RenewJoinedNode: FeatureLevel.BOUNDED,
 }

@@ -11,6 +11,7 @@ from gosched.core.invariants.footprint import footprint_problems
 from gosched.core.invariants.gangs import gang_problems
 from gosched.core.invariants.indexes import index_problems, kept_job_problems, registry_problems
 from gosched.core.invariants.jobs import job_problems, relative_problems
+from gosched.core.invariants.join import join_problems
 from gosched.core.invariants.nodes import capacity_problems, device_problems, node_problems
 from gosched.core.invariants.reservations import reservation_problems
 from gosched.core.invariants.revocation import revocation_problems
@@ -39,6 +40,7 @@ def check(state: ClusterState) -> list[str]:
         *access_problems(state),
         *secret_problems(state),
         *revocation_problems(state),
+        *join_problems(state),
         *sharing_problems(state),
         *index_problems(state),
         *fence_index_problems(state),

@@ -20,6 +20,7 @@ from gosched.core.records.allocation import Allocation
 from gosched.core.records.fence import Fence
 from gosched.core.records.follow_up import FollowUp
 from gosched.core.records.job import Job, wants_placement
+from gosched.core.records.join import JoinedNode, JoinToken
 from gosched.core.records.master import Configuration, Master
 from gosched.core.records.node import Node, NodeState
 from gosched.core.records.queue import Queue
@@ -183,6 +184,20 @@ class ClusterState(Contents):
     def is_revoked(self, marks: Iterable[str]) -> bool:
         """Return whether a certificate with these marks is refused."""
         return bool(self.revocations) and any(mark in self.revocations for mark in marks)
+
+    # Joining
+
+    def put_join_token(self, token: JoinToken) -> None:
+        self._put("join_tokens", token.id, token)
+
+    def drop_join_token(self, token_id: str) -> None:
+        self._drop("join_tokens", token_id)
+
+    def put_joined_node(self, joined: JoinedNode) -> None:
+        self._put("joined_nodes", joined.name, joined)
+
+    def drop_joined_node(self, name: str) -> None:
+        self._drop("joined_nodes", name)
 
     # Queues and tenants
 

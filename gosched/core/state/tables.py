@@ -18,6 +18,7 @@ from gosched.core.records.allocation import Allocation
 from gosched.core.records.fence import Fence
 from gosched.core.records.follow_up import FollowUp
 from gosched.core.records.job import Job
+from gosched.core.records.join import JoinedNode, JoinToken
 from gosched.core.records.master import Configuration, Master
 from gosched.core.records.node import Node
 from gosched.core.records.queue import Queue
@@ -159,6 +160,8 @@ class Contents:
     tokens: dict[str, Token] = _table("token", "id", size=content_bytes)
     secrets: dict[str, Secret] = _table("secret", "key", size=content_bytes)
     revocations: dict[str, Revocation] = _table("revocation", "certificate", size=content_bytes)
+    join_tokens: dict[str, JoinToken] = _table("join_token", "id", size=content_bytes)
+    joined_nodes: dict[str, JoinedNode] = _table("joined_node", "name", size=content_bytes)
     follow_ups: dict[str, FollowUp] = _table("follow_up", "job_id")
     answers: dict[str, dict[str, Answer]] = _table("answer", answer_key, size=answer_bytes, kind=AnswerTable)
 

@@ -17,7 +17,14 @@ import structlog
 from gosched.config import MasterSettings
 from gosched.core.access import Permission, job_object
 from gosched.core.commands.command import Body
-from gosched.core.commands.nodes import ControlNode, LabelNode, NodeAction, RemoveNode, ReportTasks, TaskReport
+from gosched.core.commands.nodes import (
+    ControlNode,
+    LabelNode,
+    NodeAction,
+    RemoveNode,
+    ReportTasks,
+    TaskReport,
+)
 from gosched.core.limits import MAX_LOST_AT_ONCE, MAX_NAME_LENGTH, MAX_TASKS
 from gosched.core.orders import StopOrder
 from gosched.core.outcome import Accepted, Rejected
@@ -27,6 +34,7 @@ from gosched.core.resources import ZERO
 from gosched.core.spec.job_spec import OnDisconnect
 from gosched.core.spec.placement_rules import Taint
 from gosched.core.state.cluster_state import ClusterState
+from gosched.master.agents.joined_labels import bound_labels
 from gosched.master.agents.leases import Leases
 from gosched.master.agents.live_usage import LiveUsage
 from gosched.master.agents.node_control import UnfitNodes, check_request_id, control_command, staying_jobs
@@ -105,7 +113,11 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
             await self.proposals.barrier()
             self._check_leads(epoch)
             return answer  # without a lease: it has none yet
-        accepted(await self.proposals.propose(registration(request), epoch=epoch))
+        accepted(
+            await self.proposals.propose(
+                bound_labels(registration(request), context.caller, self.replication.state), epoch=epoch
+            )
+        )
         self._check_kept(request.node_id)
         self.leases.renew(request.node_id)
         answer.lease_ms = self.leases.timeout_ms
@@ -246,6 +258,8 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
         caller: Caller = context.caller
         if caller.role is not Role.AGENT or caller.name in (ANY_NODE, node_id):
             return
+        if caller.name in self.replication.state.joined_nodes:
+            raise denied(f"the agent joined as node {caller.name}, and is no other one, such as {node_id!a}")
         known = self.replication.state.nodes.get(node_id)
         names = {name} if known is None else {name, known.name}
         if names != {caller.name}:

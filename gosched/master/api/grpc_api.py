@@ -22,6 +22,8 @@ from gosched.wire.v1 import (
     cluster_pb2_grpc,
     history_pb2,
     history_pb2_grpc,
+    join_pb2,
+    join_pb2_grpc,
     node_pb2,
     node_pb2_grpc,
     scheduler_pb2,
@@ -41,6 +43,7 @@ SERVICES = (
     history_pb2.DESCRIPTOR.services_by_name["HistoryService"].full_name,
     access_pb2.DESCRIPTOR.services_by_name["AccessService"].full_name,
     secret_pb2.DESCRIPTOR.services_by_name["SecretService"].full_name,
+    join_pb2.DESCRIPTOR.services_by_name["JoinService"].full_name,
 )
 
 MAX_HEADERS_BYTES = 32 * 1024  # an issuer's token with all groups of a user alone may have 8 KiB
@@ -86,13 +89,14 @@ class GrpcServer:
         if inner:
             self._bind_inner(inner)
 
-    def add(self, scheduler: Any, node: Any, cluster: Any, history: Any, access: Any, secret: Any) -> None:
+    def add(self, scheduler: Any, node: Any, cluster: Any, history: Any, access: Any, secret: Any, join: Any) -> None:
         scheduler_pb2_grpc.add_SchedulerServiceServicer_to_server(scheduler, self._server)
         node_pb2_grpc.add_NodeServiceServicer_to_server(node, self._server)
         cluster_pb2_grpc.add_ClusterServiceServicer_to_server(cluster, self._server)
         history_pb2_grpc.add_HistoryServiceServicer_to_server(history, self._server)
         access_pb2_grpc.add_AccessServiceServicer_to_server(access, self._server)
         secret_pb2_grpc.add_SecretServiceServicer_to_server(secret, self._server)
+        join_pb2_grpc.add_JoinServiceServicer_to_server(join, self._server)
 
     async def start(self) -> None:
         await self._server.start()

@@ -1,10 +1,10 @@
 """What each gRPC call of a master passes through: who calls and what it may, a place, routing to the leader, errors,
 counting.
 
-Invariant: SchedulerService (but for ReadJobs), NodeService, AccessService, SecretService, the lists of HistoryService
-and what operators ask of ClusterService are served by the leader; any other master passes the bytes on, and a call that
-was passed on once is not passed on again. A call has its place before its request is read: one whose request never
-comes is counted, too, and given up.
+Invariant: SchedulerService (but for ReadJobs), NodeService, AccessService, SecretService, JoinService (but for
+GetAuthority), the lists of HistoryService and what operators ask of ClusterService are served by the leader; any other
+master passes the bytes on, and a call that was passed on once is not passed on again. A call has its place before its
+request is read: one whose request never comes is counted, too, and given up.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ _ROUTED = (
     "/gosched.v1.NodeService/",
     "/gosched.v1.AccessService/",
     "/gosched.v1.SecretService/",
+    "/gosched.v1.JoinService/",
     "/gosched.v1.HistoryService/List",
     "/gosched.v1.ClusterService/FinalizeUpgrade",
     "/gosched.v1.ClusterService/AddMaster",
@@ -49,7 +50,8 @@ _ROUTED = (
     "/gosched.v1.ClusterService/ListMembers",
     "/gosched.v1.ClusterService/TransferLeadership",
 )
-_BY_ANY = "/gosched.v1.SchedulerService/ReadJobs"  # no state is needed for it
+# No state is needed for them.
+_BY_ANY = frozenset({"/gosched.v1.SchedulerService/ReadJobs", "/gosched.v1.JoinService/GetAuthority"})
 _OWN = "/gosched.v1."
 
 log = structlog.get_logger()
@@ -192,7 +194,7 @@ class LeaderRouting(grpc.aio.ServerInterceptor):
         with self._audit.watch(method, address=host_of(context.peer())) as audited:
             audited.caller = self._callers.of_call(context)
             headers = context.invocation_metadata() or ()
-            audited.caller = caller = await self._access.authenticated(audited.caller, headers)
+            audited.caller = caller = await self._access.authenticated(audited.caller, headers, method)
             check_allowed(caller, method, self._cluster_id())
             lane = lane_of(method, streaming=streaming)
             with self._lanes.place(lane, caller) as place:
@@ -205,7 +207,7 @@ class LeaderRouting(grpc.aio.ServerInterceptor):
 
     async def _route(self, call: _Call) -> Master | None:
         """Return the leader that the call is passed on to; None: it is served here. Raises ApiError."""
-        if not call.method.startswith(_ROUTED) or call.method == _BY_ANY:
+        if not call.method.startswith(_ROUTED) or call.method in _BY_ANY:
             return None
         leader = await self._leadership.find(FIND_LEADER_S)
         if leader is not None and any(key == FORWARDED for key, _ in call.context.invocation_metadata() or ()):

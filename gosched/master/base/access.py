@@ -62,6 +62,9 @@ PERMISSIONS: Mapping[str, Permission] = {
     "AccessService/RevokeCertificate": Permission.ADMINISTER,
     "AccessService/ListRevocations": Permission.ADMINISTER,
     "AccessService/UnrevokeCertificate": Permission.ADMINISTER,
+    "JoinService/CreateJoinToken": Permission.OPERATE,
+    "JoinService/ListJoinTokens": Permission.OPERATE,
+    "JoinService/RevokeJoinToken": Permission.OPERATE,
     "ClusterService/FinalizeUpgrade": Permission.ADMINISTER,
     "ClusterService/AddMaster": Permission.ADMINISTER,
     "ClusterService/RemoveMaster": Permission.ADMINISTER,
@@ -110,6 +113,8 @@ PERMISSIONS: Mapping[str, Permission] = {
 }
 #: What every user may ask: what it is, and what it may.
 _OF_ALL_USERS = "/gosched.v1.AccessService/CheckAccess"
+#: What callers may ask that have neither a certificate nor a token: a token to join with speaks for itself.
+OF_GUESTS = frozenset({"/gosched.v1.JoinService/GetAuthority", "/gosched.v1.JoinService/Join"})
 _OWN = "/gosched.v1."
 #: Those that are on one job, queue or tenant.
 _ON_OBJECTS = (
@@ -173,14 +178,14 @@ class Access:
         limit = Limit(role=token.role, tenants=token.tenants, queues=token.queues)
         return Identity(user=token.user, groups=token.groups, limit=limit)
 
-    async def authenticated(self, caller: Caller, headers: Iterable[tuple[str, Any]]) -> Caller:
+    async def authenticated(self, caller: Caller, headers: Iterable[tuple[str, Any]], method: str = "") -> Caller:
         """Return the caller, who is another one where it sent a token. Raises ApiError for one that is not valid, and
-        for a guest without one."""
+        for a guest without one, unless guests may call the method."""
         self.check_certificate(caller)
         self._check_level(caller)
         secret = bearer(headers) if caller.role is Role.CLIENT else ""
         if not secret:
-            if caller.is_guest:
+            if caller.is_guest and method not in OF_GUESTS:
                 raise unauthenticated("neither a certificate nor a token")
             return caller
         if not is_ours(secret):
@@ -247,6 +252,8 @@ class Access:
 
     def check_method(self, caller: Caller, method: str) -> None:
         """Raises ApiError unless the caller may make this call, on some object at least."""
+        if method in OF_GUESTS:
+            return
         identity = self.identity(caller)
         if identity is None or not method.startswith(_OWN) or method == _OF_ALL_USERS:
             return

@@ -19,6 +19,7 @@ from gosched.audit.record import AuditRecord, How, Outcome
 from gosched.core.commands.jobs import Action
 from gosched.master.base.callers import ITSELF, Caller
 from gosched.master.base.errors import ApiError
+from gosched.wire.join_token import id_of_token
 from gosched.wire.v1 import secret_pb2
 
 _OWN = "/gosched.v1."
@@ -41,6 +42,8 @@ NOT_RECORDED = frozenset(
         "AccessService/ListTokens",
         "SecretService/ListSecrets",
         "AccessService/ListRevocations",
+        "JoinService/GetAuthority",
+        "JoinService/ListJoinTokens",
         "NodeService/RegisterNode",
         "NodeService/Heartbeat",
         "NodeService/ListNodes",
@@ -207,6 +210,7 @@ def object_of(request: Any, answer: Any) -> str:
         ("binding", [one.name for one in _some(request, "bindings")]),
         ("user", [_text(request.user) if hasattr(request, "lasts_ms") else ""]),  # of a token; of a job it is a claim
         ("node", [getattr(request, "node", ""), getattr(request, "node_id", "")]),
+        ("join token", [_join_token(request)]),
         ("window", [request.window.name if hasattr(request, "window") else ""]),
         ("name", ["" if _secret_of(request) else _text(getattr(request, "name", ""))]),
         ("master", [_text(getattr(request, "id", ""))]),
@@ -250,6 +254,11 @@ def _secret_of(request: Any) -> str:
     return f"{request.tenant}/{request.name}"
 
 
+def _join_token(request: Any) -> str:
+    """Return the id of a token to join with; never the secret."""
+    return id_of_token(_text(getattr(request, "token", ""))) if hasattr(request, "csr") else ""
+
+
 def _action(number: Any) -> str:
     try:
         return Action(number).name.lower() if number else ""
@@ -266,7 +275,8 @@ def _authenticated(caller: Caller | None, master: str) -> tuple[How, str]:
         return (How.TOKEN if caller.token else How.JWT), caller.name
     if caller.is_local:
         return How.SOCKET, caller.name
-    return (How.ADDRESS if caller.role is None else How.CERTIFICATE), caller.name
+    is_address = caller.role is None or caller.is_guest
+    return (How.ADDRESS if is_address else How.CERTIFICATE), caller.name
 
 
 def _roles(caller: Caller | None) -> str:

@@ -45,10 +45,14 @@ BY_SERVICE = {
     "HistoryService": _CLIENTS,
     "AccessService": _CLIENTS,
     "SecretService": _CLIENTS,
+    "JoinService": _CLIENTS,
 }
 BY_METHOD = {
     "NodeService/RegisterNode": frozenset({Role.AGENT}),
     "NodeService/Heartbeat": frozenset({Role.AGENT}),
+    "JoinService/GetAuthority": frozenset({Role.CLIENT, Role.AGENT}),
+    "JoinService/Join": frozenset({Role.CLIENT, Role.AGENT}),
+    "JoinService/RenewCertificate": frozenset({Role.AGENT}),
     "ClusterService/FinalizeUpgrade": _CLIENTS,
     "ClusterService/AddMaster": _CLIENTS,
     "ClusterService/RemoveMaster": _CLIENTS,
@@ -102,8 +106,12 @@ class Caller:
             else CertificateHolder(cluster=self.cluster, role=self.role, name=self.name).uri()
         )
         more = {
-            "groups": self.groups, "token": self.token, "until_ms": self.until_ms, "certificate": self.certificate,
-        }  # fmt: skip
+            "groups": self.groups,
+            "token": self.token,
+            "until_ms": self.until_ms,
+            "certificate": self.certificate,
+            "guest": self.is_guest,
+        }
         told = self.role is Role.CLIENT and any(more.values())
         return (
             (FORWARDED, caller),
@@ -252,6 +260,7 @@ def _passed_on(holder: CertificateHolder, more: str, address: str) -> Caller:
             token=str(token),
             until_ms=int(until_ms),
             certificate=tuple([str(mark) for mark in told.get("certificate", ())]),
+            is_guest=bool(told.get("guest", False)),
             address=address,
         )
     except (ValueError, TypeError, AttributeError) as error:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from gosched.core.commands.cluster import DropWindow, SetFeatureLevel, SetMembers, SetQueues, SetQuotas, SetWindow
 from gosched.core.commands.command import Body
-from gosched.core.events import ClockSet, EpochOpened, NodeChanged
+from gosched.core.events import ClockSet, EpochOpened, NodeChanged, NodeJoined
 from gosched.core.outcome import Accepted
 from gosched.core.records.node import NodeState
 from gosched.core.state.cluster_state import ClusterState
@@ -47,6 +47,11 @@ def node_changed(event: NodeChanged) -> Iterator[Draft]:
     kind, what = _node_words(event)
     if what:
         yield Draft(kind, f"node {name} {what}{reason}", node_id=event.node_id, code="")
+
+
+def node_certified(event: NodeJoined) -> Draft:
+    line = f"the agent of node {event.name} joined with token {event.token_id}"
+    return Draft(Kind.NODE_CERTIFIED, line, node_id=event.name, code="")
 
 
 def epoch_opened(event: EpochOpened) -> Draft:

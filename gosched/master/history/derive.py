@@ -25,6 +25,7 @@ from gosched.core.events import (
     JobFrozen,
     JobUpdated,
     NodeChanged,
+    NodeJoined,
     QueuesChanged,
     ReservationChanged,
     TaskChanged,
@@ -125,6 +126,8 @@ def _drafts(state: ClusterState, applied: AppliedCommand) -> Iterator[Draft]:
                 yield cluster_events.epoch_opened(event)
             case WindowsChanged():
                 yield cluster_events.windows_changed(applied.command.body)
+            case NodeJoined():
+                yield cluster_events.node_certified(event)
             case ClockSet():
                 yield cluster_events.clock_set(event)
             case TaskChanged() | QueuesChanged() | AccessChanged() | JobUpdated():

@@ -52,6 +52,8 @@ class Kind(StrEnum):
     TASK_MOVED = "task_moved"
 
     # Of nodes
+    #: Its agent traded a token for a certificate; it registers next.
+    NODE_CERTIFIED = "node_certified"
     NODE_JOINED = "node_joined"
     #: It is there again after it was dead.
     NODE_BACK = "node_back"

@@ -1080,6 +1080,64 @@ class Revocation(_message.Message):
     ends_at_ms: int
     def __init__(self, certificate: _Optional[str] = ..., holder: _Optional[str] = ..., role: _Optional[str] = ..., reason: _Optional[str] = ..., by: _Optional[str] = ..., at_ms: _Optional[int] = ..., ends_at_ms: _Optional[int] = ...) -> None: ...
 
+class JoinToken(_message.Message):
+    __slots__ = ("id", "name", "node", "labels", "hosts", "digest", "created_at_ms", "expires_at_ms", "used_key", "used_by", "used_at_ms")
+    class LabelsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    ID_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    LABELS_FIELD_NUMBER: _ClassVar[int]
+    HOSTS_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    CREATED_AT_MS_FIELD_NUMBER: _ClassVar[int]
+    EXPIRES_AT_MS_FIELD_NUMBER: _ClassVar[int]
+    USED_KEY_FIELD_NUMBER: _ClassVar[int]
+    USED_BY_FIELD_NUMBER: _ClassVar[int]
+    USED_AT_MS_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    name: str
+    node: str
+    labels: _containers.ScalarMap[str, str]
+    hosts: _containers.RepeatedScalarFieldContainer[str]
+    digest: str
+    created_at_ms: int
+    expires_at_ms: int
+    used_key: str
+    used_by: str
+    used_at_ms: int
+    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., node: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., hosts: _Optional[_Iterable[str]] = ..., digest: _Optional[str] = ..., created_at_ms: _Optional[int] = ..., expires_at_ms: _Optional[int] = ..., used_key: _Optional[str] = ..., used_by: _Optional[str] = ..., used_at_ms: _Optional[int] = ...) -> None: ...
+
+class JoinedNode(_message.Message):
+    __slots__ = ("name", "labels", "hosts", "token_id", "joined_at_ms", "ends_at_ms", "removed")
+    class LabelsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    LABELS_FIELD_NUMBER: _ClassVar[int]
+    HOSTS_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_ID_FIELD_NUMBER: _ClassVar[int]
+    JOINED_AT_MS_FIELD_NUMBER: _ClassVar[int]
+    ENDS_AT_MS_FIELD_NUMBER: _ClassVar[int]
+    REMOVED_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    labels: _containers.ScalarMap[str, str]
+    hosts: _containers.RepeatedScalarFieldContainer[str]
+    token_id: str
+    joined_at_ms: int
+    ends_at_ms: int
+    removed: bool
+    def __init__(self, name: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., hosts: _Optional[_Iterable[str]] = ..., token_id: _Optional[str] = ..., joined_at_ms: _Optional[int] = ..., ends_at_ms: _Optional[int] = ..., removed: bool = ...) -> None: ...
+
 class Hardware(_message.Message):
     __slots__ = ("numa_cpus", "gpu_numa", "gpu_links", "gpu_memory_bytes", "bad_gpus")
     NUMA_CPUS_FIELD_NUMBER: _ClassVar[int]

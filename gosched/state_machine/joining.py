@@ -1,0 +1,149 @@
+"""Tokens to join with, and the nodes whose agents joined with them.
+
+Invariant: a token is used for one key and one name; no token gives away the name of a node that is there, or is about
+to register, unless it names that node exactly. The record of a node that joined outlives it for as long as a
+certificate of its name may be valid, so an agent that comes back has the labels of its token still.
+"""
+
+from __future__ import annotations
+
+import hmac
+from dataclasses import replace
+from fnmatch import fnmatchcase
+
+from gosched.core.commands.join import CreateJoinToken, RenewJoinedNode, RevokeJoinToken, UseJoinToken
+from gosched.core.events import Event, NodeJoined
+from gosched.core.limits import MAX_JOIN_TOKENS, MAX_NAME_LENGTH, MAX_NODES
+from gosched.core.outcome import Accepted, Code, Outcome, Rejected
+from gosched.core.records.join import JoinedNode, JoinToken, is_pattern
+from gosched.core.records.node import Node
+from gosched.core.rules.finding import text_of
+from gosched.core.rules.join import check_hosts, check_join_token
+from gosched.core.rules.values import check_moment, check_name
+from gosched.core.state.cluster_state import ClusterState
+
+
+def create(state: ClusterState, command: CreateJoinToken) -> Outcome:
+    token = command.token
+    found = check_join_token(token)
+    if found:
+        return Rejected(code=Code.INVALID, detail=str(found))
+    if token.id in state.join_tokens:
+        return Rejected(code=Code.CONFLICT, detail=f"there is a join token {token.id} already")
+    ended = [known.id for known in state.join_tokens.values() if known.expires_at_ms <= state.clock_ms]
+    if len(state.join_tokens) - len(ended) >= MAX_JOIN_TOKENS:
+        return Rejected(code=Code.EXHAUSTED, detail=f"there are {MAX_JOIN_TOKENS} join tokens, the limit: revoke some")
+    for token_id in ended:
+        state.drop_join_token(token_id)
+    _forget_ended(state)
+    state.put_join_token(token)
+    return Accepted(subject=token.id)
+
+
+def revoke(state: ClusterState, command: RevokeJoinToken) -> Outcome:
+    if command.id not in state.join_tokens:
+        return Rejected(code=Code.NOT_FOUND, detail=f"there is no join token {command.id[:MAX_NAME_LENGTH]!a}")
+    state.drop_join_token(command.id)
+    return Accepted(subject=command.id)
+
+
+def use(state: ClusterState, command: UseJoinToken, events: list[Event]) -> Outcome:
+    """Use a token up. The same key may use it again for the same name: its answer was lost."""
+    token = state.join_tokens.get(command.id)
+    problem = why_unusable(token, command.id, command.digest, command.key, command.node, state.clock_ms)
+    if problem or token is None:
+        return Rejected(code=Code.NOT_FOUND, detail=problem)
+    found = check_name("node", command.node) or check_hosts(command.hosts) or _check_moment(command.ends_at_ms)
+    if found:
+        return Rejected(code=Code.INVALID, detail=str(found))
+    refused = _refusal(state, token, command.node)
+    if refused is not None:
+        return refused
+    if command.node not in state.joined_nodes and len(state.joined_nodes) >= MAX_NODES:
+        _forget_ended(state)
+        if len(state.joined_nodes) >= MAX_NODES:
+            return Rejected(code=Code.EXHAUSTED, detail=f"{MAX_NODES} nodes have joined, the limit")
+    at_ms = token.used_at_ms or state.clock_ms
+    state.put_join_token(replace(token, used_key=command.key, used_by=command.node, used_at_ms=at_ms))
+    state.put_joined_node(
+        JoinedNode(
+            name=command.node,
+            labels=token.labels,
+            hosts=command.hosts,
+            token_id=token.id,
+            joined_at_ms=at_ms,
+            ends_at_ms=command.ends_at_ms,
+        )
+    )
+    if not token.used_key:
+        events.append(NodeJoined(name=command.node, token_id=token.id))
+    return Accepted(subject=command.node, unchanged=bool(token.used_key))
+
+
+def renew(state: ClusterState, command: RenewJoinedNode) -> Outcome:
+    joined = state.joined_nodes.get(command.name)
+    if joined is None:
+        detail = f"node {command.name[:MAX_NAME_LENGTH]!a} did not join with a token, or was removed"
+        return Rejected(code=Code.NOT_FOUND, detail=detail)
+    found = check_hosts(command.hosts) or _check_moment(command.ends_at_ms)
+    if found:
+        return Rejected(code=Code.INVALID, detail=str(found))
+    ends_at_ms = max(joined.ends_at_ms, command.ends_at_ms)
+    state.put_joined_node(replace(joined, hosts=command.hosts, ends_at_ms=ends_at_ms, removed=False))
+    return Accepted(subject=joined.name)
+
+
+def why_unusable(token: JoinToken | None, token_id: str, digest: str, key: str | None, node: str, now_ms: int) -> str:
+    """Return why this key may not use a token, for the audit log; empty: it may. `key`: None: it is not known yet."""
+    if token is None:
+        return (
+            f"there is no join token {token_id[:MAX_NAME_LENGTH]!a}: it was revoked, has ended, or is another cluster's"
+        )
+    if not hmac.compare_digest(token.digest.encode(), digest.encode()):
+        return f"the secret of join token {token.id} is another one"
+    if token.expires_at_ms <= now_ms:
+        return f"join token {token.id} has ended"
+    if token.used_key and key is not None and (token.used_key, token.used_by) != (key, node):
+        return f"join token {token.id} was used by node {token.used_by} already"
+    return ""
+
+
+def forgotten(state: ClusterState, node: Node) -> None:
+    """Note that a node was forgotten: its name is free, and its labels stay for as long as its certificate may."""
+    joined = state.joined_nodes.get(node.id)
+    if joined is None:
+        return
+    if joined.ends_at_ms <= state.clock_ms:
+        state.drop_joined_node(joined.name)
+    else:
+        state.put_joined_node(replace(joined, removed=True))
+
+
+def _refusal(state: ClusterState, token: JoinToken, node: str) -> Rejected | None:
+    """Return why the token gives this name to nobody; None: it may."""
+    if token.node and not fnmatchcase(node, token.node):
+        return Rejected(code=Code.CONFLICT, detail=f"the token is for the node {token.node}, not for {node}")
+    joined = state.joined_nodes.get(node)
+    if token.used_key:
+        if joined is not None and joined.token_id == token.id:
+            return None
+        return Rejected(code=Code.ALREADY_EXISTS, detail=f"node {node} has joined with another token since")
+    if token.node == node and not is_pattern(token.node):
+        return None
+    is_there = node in state.nodes or any(known.name == node for known in state.nodes.values())
+    if not is_there and (joined is None or joined.removed):
+        return None
+    advice = f"remove it first, or name it: goschedctl node join-token create --node {node}"
+    return Rejected(code=Code.ALREADY_EXISTS, detail=f"there is a node {node} already: {advice}")
+
+
+def _forget_ended(state: ClusterState) -> None:
+    """Forget nodes that joined and are not there, whose certificates have ended."""
+    over = [one.name for one in state.joined_nodes.values() if one.ends_at_ms <= state.clock_ms]
+    for name in over:
+        if name not in state.nodes:
+            state.drop_joined_node(name)
+
+
+def _check_moment(ends_at_ms: int) -> str:
+    return text_of(check_moment("the end of the certificate", ends_at_ms))
