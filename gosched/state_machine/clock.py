@@ -40,6 +40,7 @@ STAMPED: dict[str, tuple[tuple[str, ...], ...]] = {
     "fences": (("made_at_ms", "until_ms", "by_ms"),),
     "reservations": (("made_at_ms", "start_ms", "end_ms"),),
     "tokens": (("created_at_ms", "expires_at_ms"),),
+    "secrets": (("changed_at_ms",),),
     "revocations": (("at_ms",),),
     "join_tokens": (("created_at_ms", "expires_at_ms"), ("used_at_ms",)),
     "joined_nodes": (("joined_at_ms",),),

@@ -219,7 +219,7 @@ def test_every_moment_of_a_record_has_its_rule():
     for kind in _kinds([table.kind for table in TABLES]):
         tables = {"Node": "nodes", "Account": "accounts", "Tenant": "tenants", "Job": "jobs", "Task": "tasks"}
         tables |= {"Allocation": "allocations", "Fence": "fences", "Reservation": "reservations", "Token": "tokens"}
-        tables["Revocation"] = "revocations"
+        tables |= {"Revocation": "revocations", "Secret": "secrets"}
         tables |= {"JoinToken": "join_tokens", "JoinedNode": "joined_nodes"}
         known = {name for names in STAMPED.get(tables.get(kind.__name__, ""), ()) for name in names}
         for field in fields(kind):
