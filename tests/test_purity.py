@@ -11,6 +11,9 @@ ROOT = Path(gosched.__file__).parent
 FILES = sorted([*(ROOT / "core").rglob("*.py"), *(ROOT / "state_machine").rglob("*.py")])
 
 ALLOWED_IMPORTS = {
+    "fnmatch",
+    "hmac",
+    "ipaddress",
     "__future__",
     "collections",
     "collections.abc",

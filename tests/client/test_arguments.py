@@ -38,6 +38,7 @@ FITTING = {
     "window": Window(name="w", start_ms=1, nodes=()),
 }
 #: What no argument takes.
+TAKE_BYTES = {("revoke_certificate", "certificate"), ("set_secret", "value")}
 STRANGE = [object(), b"bytes", 1j, {1: 2}, {"a", "b"}, lambda: None, float("nan")]
 
 
@@ -69,6 +70,8 @@ def called(client: GoSchedClient, method: str, argument: str, value: object) -> 
 @pytest.mark.parametrize(("method", "argument"), arguments())
 def test_a_wrong_type_is_refused_by_name_with_what_was_expected_and_given(client, method, argument):
     for value in STRANGE:
+        if isinstance(value, bytes) and (method, argument) in TAKE_BYTES:
+            continue
         with pytest.raises(Misused) as caught:
             called(client, method, argument, value)
         message = str(caught.value)

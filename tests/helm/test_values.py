@@ -17,7 +17,7 @@ from tools.helm_values import CHART, main, values_of
 VALUES = yaml.safe_load((CHART / "values.yaml").read_text())
 SCHEMA = json.loads((CHART / "values.schema.json").read_text())
 SHAPED_LIKE_SETTINGS = {"master.config": MasterSettings, "agent.config": AgentSettings}
-OF_THE_CHART = {"insecure", "tls", "data_dir", "archive"}
+OF_THE_CHART = {"insecure", "tls", "data_dir", "archive", "secrets", "join_token_file"}
 
 
 def leaves(node: Any, path: str = "") -> Iterable[tuple[str, Any]]:

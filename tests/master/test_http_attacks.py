@@ -11,6 +11,7 @@ import pytest
 
 from gosched.config import Listen
 from gosched.master.base.audited import Audit
+from gosched.master.base.callers import Callers
 from gosched.master.base.clock import SystemClock
 from gosched.master.http import entrance, protocol, server
 from gosched.master.http.connections import Bounds
@@ -171,7 +172,15 @@ async def serving(front: Front, size: int) -> AsyncIterator[tuple[str, int, list
     services = front.server.endpoints.http_services
     audit = Audit(lambda record: None, "m1", lambda: 0)
     inside = entrance.Entrance(
-        large, services, Hosts((), list), front.server.metrics, SystemClock(), services.access, lambda: "", audit
+        large,
+        services,
+        Hosts((), list),
+        front.server.metrics,
+        SystemClock(),
+        services.access,
+        lambda: "",
+        audit,
+        Callers(),
     )
     running = HttpServer(inside, key="test")
     port = await running.start(Listen(host="127.0.0.1", port=0), None)

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 from gosched.core.primitives import StringMap
 
-_PATTERN = frozenset("*?")
+_PATTERN = ("*", "?")
 
 
 def is_pattern(node: str) -> bool:
     """Return whether this stands for several names."""
-    return not _PATTERN.isdisjoint(node)
+    return any(mark in node for mark in _PATTERN)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
