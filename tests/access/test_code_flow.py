@@ -24,6 +24,7 @@ from gosched.master.web import pending_login
 from tests.access.stage import BINDINGS, Stage, staged
 from tests.access.test_guests import PORTS
 from tests.access.test_login import get, post
+from tests.audit.lines import whole_lines
 from tests.identity.issuer import Issuer, drip, issuer, respond
 from tests.master.harness import until
 from tests.master.http_client import Answer
@@ -109,8 +110,7 @@ async def opened(
 
 
 def reasons(folder: Path, action: str = "HTTP/GET /login") -> list[str]:
-    files = [folder / member / "audit/audit.jsonl" for member in ("m1", "m2")]
-    lines = [json.loads(line) for file in files for line in file.read_text().splitlines()]
+    lines = [line for member in ("m1", "m2") for line in whole_lines(folder / member / "audit")]
     lines.sort(key=lambda one: str(one["time"]))
     return [one.get("reason", "") for one in lines if one["action"].startswith(action)]
 

@@ -16,6 +16,7 @@ from gosched.core.spec.isolation import Isolation
 from gosched.wire.codec import to_message
 from gosched.wire.v1 import history_pb2, history_pb2_grpc, scheduler_pb2, types_pb2
 from tests.access.stage import BINDINGS, Stage, end_of, job_of, staged
+from tests.audit.lines import whole_lines
 from tests.master import http_client
 from tests.master.harness import LIMIT_S
 
@@ -162,8 +163,7 @@ def test_the_audit_log_says_what_the_caller_is_not_told(tmp_path: Path) -> None:
             with pytest.raises(grpc.aio.AioRpcError) as refused:
                 await stage.scheduler("sue").GetJob(scheduler_pb2.GetJobRequest(job="foreign"))
             assert refused.value.details() == "there is no job 'foreign'"
-        lines = [json.loads(line) for line in (tmp_path / "audit/audit.jsonl").read_text().splitlines()]
-        (line,) = [one for one in lines if one["action"] == "SchedulerService/GetJob"]
+        (line,) = [one for one in whole_lines(tmp_path / "audit") if one["action"] == "SchedulerService/GetJob"]
         assert (line["outcome"], line["user"]) == ("refused", "sue")
         assert "of tenant b, queue root.b" in line["reason"]
 

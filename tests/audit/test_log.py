@@ -22,6 +22,7 @@ from gosched.audit.record import AuditRecord, Outcome
 from gosched.audit.repeats import MAX_KINDS, WINDOW_S, Repeats
 from gosched.audit.syslog import Syslog
 from gosched.audit.verify import verify
+from tests.audit.lines import whole_lines
 from tests.audit.test_chain import record
 
 LIMIT_S = 20.0
@@ -32,14 +33,6 @@ def until(met: Callable[[], object]) -> None:
     while not met():
         assert time.monotonic() < ends, "not met in time"
         time.sleep(0.01)
-
-
-def read(folder: Path) -> list[dict[str, object]]:
-    while True:
-        try:
-            return [json.loads(line) for file in files_of(folder) for line in file.read_bytes().splitlines()]
-        except FileNotFoundError:
-            continue  # another file was begun meanwhile
 
 
 def file_log(folder: Path, max_bytes: int = 1 << 20) -> ChainFile:
@@ -85,9 +78,9 @@ def test_records_of_many_threads_are_on_the_disk_soon_and_each_start_continues_t
             writer.start()
         for writer in writers:
             writer.join()
-        until(lambda: len(read(tmp_path)) == (start + 1) * 401)  # noqa: B023
+        until(lambda: len(whole_lines(tmp_path)) == (start + 1) * 401)  # noqa: B023
         log.close()
-    found = read(tmp_path)
+    found = whole_lines(tmp_path)
     assert len(files_of(tmp_path)) > 2
     assert [line["action"] for line in found].count(STARTED) == 2
     objects = [line["object"] for line in found if line["action"] != STARTED]
@@ -244,7 +237,7 @@ def test_a_flood_through_the_log_leaves_room_for_changes(tmp_path: Path) -> None
         log.put(record(number, outcome=Outcome.REFUSED, object="", reason="no"))
     log.put(record(1))
     log.close()
-    found = read(tmp_path)
+    found = whole_lines(tmp_path)
     assert [line.get("count", 1) for line in found if line["outcome"] == "refused"] == [1, 4_999]
     assert [line["object"] for line in found if line["outcome"] == "allowed" and line["action"] != STARTED] == [
         "job j-1"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
-import json
 import ssl
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -14,7 +13,6 @@ from typing import Any
 import grpc
 import pytest
 
-from gosched.audit.chain_file import files_of
 from gosched.audit.log import STARTED
 from gosched.audit.record import AuditRecord
 from gosched.audit.verify import verify
@@ -26,6 +24,7 @@ from gosched.master.server import MasterServer
 from gosched.replication.memory import MemoryCluster, MemoryReplication
 from gosched.wire.roles import Role
 from gosched.wire.v1 import node_pb2, scheduler_pb2, scheduler_pb2_grpc
+from tests.audit.lines import whole_lines
 from tests.master import http_client
 from tests.master.harness import LIMIT_S, FakeAgent, front, settings, spec, submission, until
 from tests.master.test_roles import METHODS, Secured, code_of
@@ -65,8 +64,7 @@ async def audited(folder: Path) -> AsyncIterator[Secured]:
 
 
 def records(folder: Path) -> list[dict[str, Any]]:
-    found = [json.loads(line) for file in files_of(folder) for line in file.read_bytes().splitlines()]
-    return [one for one in found if one["action"] != STARTED]
+    return [one for one in whole_lines(folder) if one["action"] != STARTED]
 
 
 def told(folder: Path, *keys: str) -> list[tuple[Any, ...]]:
