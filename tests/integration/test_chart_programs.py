@@ -37,7 +37,7 @@ class Release:
                 for name, data in found["data"].items():
                     (secret / name).touch(mode=0o600)
                     (secret / name).write_bytes(base64.b64decode(data))
-        self.ports = [{name: HeldPort() for name in ("grpc", "http", "raft")} for _ in range(5)]
+        self.ports = [{name: HeldPort() for name in ("grpc", "http", "raft", "token")} for _ in range(5)]
         self.grpc = [f"localhost:{ports['grpc'].number}" for ports in self.ports]
 
     def scale(self, replicas: int) -> None:
@@ -57,7 +57,7 @@ class Release:
         """What differs from a pod is where it listens."""
         pod, ports = f"gosched-{ordinal}", self.ports[ordinal]
         config = self.config("gosched-master", "gosched.yaml")
-        config["server"] |= {f"{api}_addr": ports[api].address for api in ("grpc", "http")}
+        config["server"] |= {f"{api}_addr": ports[api].address for api in ("grpc", "http", "token")}
         config["raft"]["bind_addr"] = ports["raft"].address
         peers = [peer.partition("=")[0] for peer in config["raft"]["peers"]]
         config["raft"]["peers"] = [f"{p}={o['raft'].address}" for p, o in zip(peers, self.ports, strict=False)]
