@@ -11,17 +11,16 @@ ROOT = Path(gosched.__file__).parent
 FILES = sorted([*(ROOT / "core").rglob("*.py"), *(ROOT / "state_machine").rglob("*.py")])
 
 ALLOWED_IMPORTS = {
-    "fnmatch",
-    "hmac",
-    "ipaddress",
     "__future__",
     "collections",
     "collections.abc",
     "dataclasses",
     "enum",
+    "fnmatch",
     "functools",
     "hashlib",
     "heapq",
+    "ipaddress",
     "itertools",
     "json",
     "math",  # for isqrt: the check of numbers and division finds what is not whole

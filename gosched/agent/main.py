@@ -6,20 +6,17 @@ Invariant: ending the agent, in whatever way, ends no task.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import secrets
 import signal
 import socket
 import sys
-import threading
-import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import click
 import grpc
@@ -45,6 +42,7 @@ from gosched.agent.tasks.following import Following
 from gosched.agent.tasks.table import Tasks
 from gosched.agent.tasks.task import Task
 from gosched.agent.tasks.tracing import TaskTraces
+from gosched.agent.upkeep import call_soon, clean, in_thread, look_after, until_first, watch_data_dir
 from gosched.archive.store import ArchiveError, LogArchive
 from gosched.config import AgentSettings, ConfigError, Listen, load_agent_settings
 from gosched.config.address import open_warning, split_address
@@ -59,9 +57,6 @@ from gosched.wire.role_rules import reader_of
 from gosched.wire.tls_watch import TlsWatch
 from gosched.wire.v1 import worker_pb2_grpc
 
-CLEAN_EVERY_S = 30.0
-RUNTIMES_EVERY_S = 30.0
-IN_PLACE_EVERY_S = 2.0
 UMASK = 0o022  # whatever it was started with; what is private is made so by its own mode
 
 _MESSAGE_SIZES: list[tuple[str, int]] = [
@@ -152,7 +147,7 @@ async def run(
         closing.callback(data_dir.close)
         hosts = [split_address(advertised(settings, listen, 1))[0]]
         if joining is not None:
-            await _until_first(asked_to_end.wait(), join(joining, settings, data_dir, hosts))
+            await until_first(asked_to_end.wait(), join(joining, settings, data_dir, hosts))
             if asked_to_end.is_set():
                 return False
             if logging:  # joining may have changed it
@@ -170,7 +165,7 @@ async def run(
         closing.callback(host.close)
         changed, joined = asyncio.Event(), asyncio.Event()
         disk = Disk(data_dir.path, settings.disk_free_pct)
-        vitals = Vitals(disk, host.gpus, lambda: _call(loop, changed.set))
+        vitals = Vitals(disk, host.gpus, lambda: call_soon(loop, changed.set))
         vitals.start()
         closing.callback(vitals.close)
         metrics = AgentMetrics(__version__, vitals, lambda: _facts(host, tasks, kept_logs))
@@ -227,13 +222,13 @@ async def run(
         host.log_problems()
         keep_s = settings.keep_finished_ms / 1000
         try:
-            await _until_first(
+            await until_first(
                 asked_to_end.wait(),
                 _join(session, host),
-                _watch_data_dir(data_dir),
-                _clean(tasks, keep_s),
+                watch_data_dir(data_dir),
+                clean(tasks, keep_s),
                 watch(tasks, disk, keep_s),
-                _look_after(joined, host, tasks),
+                look_after(joined, host, tasks),
                 *([uploads.run(tasks.keep_logs)] if uploads else []),
                 *([tls.watch()] if tls else []),
                 *([renewal.run()] if renewal else []),
@@ -276,12 +271,6 @@ def _uploads(settings: AgentSettings, kept_logs: KeptLogs, data_dir: DataDir) ->
     except ArchiveError as error:
         raise CannotStart(str(error)) from error
     return Uploads(kept_logs, archive, lambda: data_dir.cluster_id, data_dir.path / "upload")
-
-
-def _call(loop: asyncio.AbstractEventLoop, what: Callable[[], None]) -> None:
-    """Call it in the loop from another thread, which may outlive the loop."""
-    with contextlib.suppress(RuntimeError):
-        loop.call_soon_threadsafe(what)
 
 
 async def _serve_metrics(
@@ -336,66 +325,8 @@ def _facts(host: Host, tasks: Tasks, kept_logs: KeptLogs) -> AgentFacts:
 async def _join(session: Session, host: Host) -> NoReturn:
     """End what no agent can adopt any more, before the masters count on what it uses; then run. Raises
     MasterRefused."""
-    await _in_thread(host.end_orphans)
+    await in_thread(host.end_orphans)
     await session.run()
-
-
-async def _watch_data_dir(data_dir: DataDir) -> NoReturn:
-    """Raise DataDirError once the directory has gone: what this agent stores and orders is lost from then on."""
-    while await asyncio.to_thread(data_dir.is_in_place):
-        await asyncio.sleep(IN_PLACE_EVERY_S)
-    raise DataDirError(
-        f"the data directory {data_dir.path} was removed or replaced while the agent ran: put it back before the agent "
-        "is started again, or its tasks are ended then"
-    )
-
-
-async def _look_after(joined: asyncio.Event, host: Host, tasks: Tasks) -> NoReturn:
-    """Remove what earlier agents left, once the masters have said what they know of; then look which runtimes work."""
-    await joined.wait()
-    # Looked for here, between two orders: what starts from now on is none of them.
-    orphans = host.orphans(tasks.names())
-    live = [task.order.allocation_id for task in tasks.running()]
-    await _in_thread(partial(host.remove_orphans, orphans, live, time.time()))
-    while True:
-        await asyncio.sleep(RUNTIMES_EVERY_S)
-        await _in_thread(host.look)
-        host.log_problems()
-
-
-async def _in_thread(work: Callable[[], None]) -> None:
-    """Run it in a thread that the agent's end does not wait for: a Docker daemon may not answer."""
-    loop, done = asyncio.get_running_loop(), asyncio.Event()
-
-    def run() -> None:
-        try:
-            work()
-        except Exception:
-            structlog.get_logger().exception("a look at this machine failed")
-        finally:
-            _call(loop, done.set)
-
-    threading.Thread(target=run, daemon=True).start()
-    await done.wait()
-
-
-async def _until_first(*works: Any) -> None:
-    """Cancel all once one has ended, and raise what that one raised."""
-    running = [asyncio.ensure_future(work) for work in works]
-    try:
-        done, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
-        for work in done:
-            work.result()
-    finally:
-        for work in running:
-            work.cancel()
-        await asyncio.gather(*running, return_exceptions=True)
-
-
-async def _clean(tasks: Tasks, keep_s: float) -> None:
-    while True:
-        await asyncio.sleep(min(CLEAN_EVERY_S, keep_s))
-        await tasks.clean(keep_s)
 
 
 def _described(settings: AgentSettings, data_dir: DataDir, host: Host, incarnation: str, address: str) -> RegisterNode:
