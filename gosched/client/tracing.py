@@ -39,8 +39,8 @@ class SubmitSpan:
 
 @contextmanager
 def submit_span(job_names: Sequence[str]) -> Iterator[SubmitSpan]:
-    """Record a span `submit` of the jobs of one call by the process's own tracer, if it has one, and yield what the call
-    is to carry."""
+    """Record a span `submit` of the jobs of one call by the process's own tracer, if it has one, and yield what goes
+    with the call."""
     inherited = parse_traceparent(os.environ.get("TRACEPARENT", ""))
     api = sys.modules.get(API)
     if api is None:

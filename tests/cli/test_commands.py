@@ -12,7 +12,6 @@ import yaml
 from gosched.cli import main
 from gosched.core.records.job import JobState
 
-
 #: Names and queues, of which one is not there.
 THREE = (("a", "default"), ("b", "nope"), ("c", "default"))
 
