@@ -71,7 +71,7 @@ class Connector:
         tls: TlsWatch | None,
         cluster: str,
         options: list[tuple[str, Any]],
-        revoked: Callable[[Iterable[str]], bool] = lambda marks: False,
+        revoked: Callable[[Iterable[str]], bool],
     ) -> None:
         """`revoked`: whether a certificate with these marks is revoked."""
         self._cluster = cluster
@@ -129,7 +129,7 @@ class MastersOnly(grpc.aio.ServerInterceptor):
         cluster: str,
         *,
         tls: bool,
-        revoked: Callable[[Iterable[str]], bool] = lambda marks: False,
+        revoked: Callable[[Iterable[str]], bool],
         roles: RoleReader = BUILT_IN,
     ) -> None:
         """`revoked`: whether a certificate with these marks is revoked. `roles`: says what certificates are."""

@@ -1,7 +1,7 @@
 """Tokens to join with, and the nodes whose agents joined with them.
 
 Invariant: a token is used for one key and one name; no token gives away the name of a node that is there, or is about
-to register, unless it names that node exactly. The record of a node that joined outlives it for as long as a
+to register, unless it names that node exactly; then what the name had before is renewed no more. The record of a node that joined outlives it for as long as a
 certificate of its name may be valid, so an agent that comes back has the labels of its token still.
 """
 
@@ -18,6 +18,7 @@ from gosched.core.records.join import JoinedNode, JoinToken, is_pattern
 from gosched.core.records.node import Node
 from gosched.core.rules.finding import text_of
 from gosched.core.rules.join import check_hosts, check_join_token
+from gosched.core.rules.revocation import check_mark
 from gosched.core.rules.values import check_moment, check_name
 from gosched.core.state.cluster_state import ClusterState
 
@@ -52,7 +53,12 @@ def use(state: ClusterState, command: UseJoinToken, events: list[Event]) -> Outc
     problem = why_unusable(token, command.id, command.digest, command.key, command.node, state.clock_ms)
     if problem or token is None:
         return Rejected(code=Code.NOT_FOUND, detail=problem)
-    found = check_name("node", command.node) or check_hosts(command.hosts) or _check_moment(command.ends_at_ms)
+    found = (
+        check_name("node", command.node)
+        or check_hosts(command.hosts)
+        or check_mark(command.certificate)
+        or _check_moment(command.ends_at_ms)
+    )
     if found:
         return Rejected(code=Code.INVALID, detail=str(found))
     refused = _refusal(state, token, command.node)
@@ -72,6 +78,7 @@ def use(state: ClusterState, command: UseJoinToken, events: list[Event]) -> Outc
             token_id=token.id,
             joined_at_ms=at_ms,
             ends_at_ms=command.ends_at_ms,
+            certificates=(command.certificate,),
         )
     )
     if not token.used_key:
@@ -84,11 +91,16 @@ def renew(state: ClusterState, command: RenewJoinedNode) -> Outcome:
     if joined is None:
         detail = f"node {command.name[:MAX_NAME_LENGTH]!a} did not join with a token, or was removed"
         return Rejected(code=Code.NOT_FOUND, detail=detail)
-    found = check_hosts(command.hosts) or _check_moment(command.ends_at_ms)
+    if problem := why_not_renewed(joined, command.shown):
+        return Rejected(code=Code.CONFLICT, detail=problem)
+    found = check_hosts(command.hosts) or check_mark(command.certificate) or _check_moment(command.ends_at_ms)
     if found:
         return Rejected(code=Code.INVALID, detail=str(found))
     ends_at_ms = max(joined.ends_at_ms, command.ends_at_ms)
-    state.put_joined_node(replace(joined, hosts=command.hosts, ends_at_ms=ends_at_ms, removed=False))
+    renewable = (command.certificate, command.shown)
+    state.put_joined_node(
+        replace(joined, hosts=command.hosts, ends_at_ms=ends_at_ms, removed=False, certificates=renewable)
+    )
     return Accepted(subject=joined.name)
 
 
@@ -105,6 +117,13 @@ def why_unusable(token: JoinToken | None, token_id: str, digest: str, key: str |
     if token.used_key and key is not None and (token.used_key, token.used_by) != (key, node):
         return f"join token {token.id} was used by node {token.used_by} already"
     return ""
+
+
+def why_not_renewed(joined: JoinedNode, shown: str) -> str:
+    """Return why an agent with this certificate gets no other one; empty: it does."""
+    if shown in joined.certificates:
+        return ""
+    return f"node {joined.name} has another certificate since: join with a token"
 
 
 def forgotten(state: ClusterState, node: Node) -> None:

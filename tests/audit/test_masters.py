@@ -12,12 +12,14 @@ from typing import Any
 
 import grpc
 import pytest
+from google.protobuf import symbol_database
+from google.protobuf.message_factory import GetMessageClass
 
 from gosched.audit.log import STARTED
 from gosched.audit.record import AuditRecord
 from gosched.audit.verify import verify
 from gosched.config import ConfigError
-from gosched.master.base.audited import NOT_RECORDED, Audit, begin_http, is_recorded
+from gosched.master.base.audited import NOT_RECORDED, Audit, begin_http, is_recorded, object_of
 from gosched.master.base.callers import FORWARDED, FORWARDED_ADDRESS, Caller, Callers
 from gosched.master.base.errors import ApiError
 from gosched.master.server import MasterServer
@@ -77,6 +79,14 @@ def test_every_method_is_judged() -> None:
     assert {method.rpartition("/")[2] for method in METHODS if is_recorded(method)} == RECORDED
     assert is_recorded("/gosched.v1.SchedulerService/OneOfTheNextRelease")
     assert not is_recorded("/grpc.health.v1.Health/Check")
+
+
+@pytest.mark.parametrize("method", sorted(METHODS))
+def test_a_record_can_say_what_any_call_is_about(method: str) -> None:
+    service, _, name = method.removeprefix("/").partition("/")
+    found = symbol_database.Default().pool.FindServiceByName(service).methods_by_name[name]
+    request, answer = (GetMessageClass(kind)() for kind in (found.input_type, found.output_type))
+    object_of(request, answer)  # raises where a field is not what it is taken for
 
 
 @pytest.mark.parametrize("master", [0, 1], ids=["leader", "follower"])

@@ -20,6 +20,7 @@ from gosched.state_machine import joining
 from tests.state_machine.cluster import Cluster
 
 DIGEST, KEY, OTHER = "a" * 64, "b" * 64, "c" * 64
+FIRST, SECOND, THIRD = "1" * 64, "2" * 64, "3" * 64  # fingerprints
 HOUR_MS = 3_600_000
 
 
@@ -36,7 +37,12 @@ def token(**more: Any) -> JoinToken:
 
 
 def use(**more: Any) -> UseJoinToken:
-    return UseJoinToken(**{"id": "t1", "digest": DIGEST, "key": KEY, "node": "n9", "ends_at_ms": 9 * HOUR_MS, **more})
+    known = {"id": "t1", "digest": DIGEST, "key": KEY, "node": "n9", "ends_at_ms": 9 * HOUR_MS, "certificate": FIRST}
+    return UseJoinToken(**{**known, **more})
+
+
+def renewal(certificate: str, shown: str, **more: Any) -> RenewJoinedNode:
+    return RenewJoinedNode(**{"name": "n9", "certificate": certificate, "shown": shown, **more})
 
 
 def test_a_token_is_used_by_one_key_for_one_name_and_a_repeat_of_that_changes_nothing(c: Cluster) -> None:
@@ -104,7 +110,7 @@ def test_a_joined_node_that_was_removed_keeps_its_labels_until_its_certificate_e
     c.accept(use(id="t2", key=OTHER))
     assert not c.state.joined_nodes["n9"].labels
     c.reject(use(), Code.ALREADY_EXISTS)  # the first one's repeat does not take it back
-    c.accept(RenewJoinedNode(name="n9", ends_at_ms=10 * HOUR_MS))
+    c.accept(renewal(SECOND, FIRST, ends_at_ms=10 * HOUR_MS))
     for hour in range(1, 12):
         c.accept(PassTime(), at_ms=hour * HOUR_MS)
     c.accept(PassTime(), at_ms=11 * HOUR_MS + 100)
@@ -113,10 +119,10 @@ def test_a_joined_node_that_was_removed_keeps_its_labels_until_its_certificate_e
 
 
 def test_a_renewal_is_of_a_node_that_joined(c: Cluster) -> None:
-    c.reject(RenewJoinedNode(name="n9", ends_at_ms=HOUR_MS), Code.NOT_FOUND)
+    c.reject(renewal(SECOND, FIRST, ends_at_ms=HOUR_MS), Code.NOT_FOUND)
     c.accept(CreateJoinToken(token=token()))
     c.accept(use())
-    c.accept(RenewJoinedNode(name="n9", ends_at_ms=20 * HOUR_MS, hosts=("n9",)))
+    c.accept(renewal(SECOND, FIRST, ends_at_ms=20 * HOUR_MS, hosts=("n9",)))
     assert (c.state.joined_nodes["n9"].ends_at_ms, c.state.joined_nodes["n9"].hosts) == (20 * HOUR_MS, ("n9",))
 
 
@@ -168,3 +174,21 @@ def test_hosts_that_a_certificate_may_name(host: str) -> None:
 )  # fmt: skip
 def test_hosts_that_no_certificate_names(host: str) -> None:
     assert not is_plain_host(host)
+
+
+def test_only_the_newest_certificate_of_a_name_is_renewed_and_the_one_that_it_was_made_for(c: Cluster) -> None:
+    c.accept(CreateJoinToken(token=token()))
+    c.accept(use())
+    c.accept(renewal(SECOND, FIRST, ends_at_ms=10 * HOUR_MS))
+    c.accept(renewal(THIRD, FIRST, ends_at_ms=10 * HOUR_MS))  # an agent that was killed before it had the second
+    said = c.reject(renewal(FIRST, SECOND, ends_at_ms=10 * HOUR_MS), Code.CONFLICT)
+    assert said == "node n9 has another certificate since: join with a token"
+    c.accept(renewal(SECOND, THIRD, ends_at_ms=10 * HOUR_MS))
+    c.reject(renewal(THIRD, FIRST, ends_at_ms=10 * HOUR_MS), Code.CONFLICT)
+    c.reject(renewal("no mark", SECOND, ends_at_ms=10 * HOUR_MS), Code.INVALID)
+    c.accept(CreateJoinToken(token=token(id="t2", node="n9")))
+    c.accept(use(id="t2", key=OTHER, certificate=FIRST))  # the name goes to another machine
+    for old in (SECOND, THIRD):
+        c.reject(renewal("4" * 64, old, ends_at_ms=10 * HOUR_MS), Code.CONFLICT)
+    assert check(c.state) == []
+    assert restore(c.state.freeze()).digest() == c.state.digest()

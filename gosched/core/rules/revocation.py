@@ -14,11 +14,18 @@ MARK = re.compile(r"[0-9a-f]{64}|serial:(0|[1-9a-f][0-9a-f]{0,39})")
 ROLES = ("", "master", "agent", "client")
 
 
+def check_mark(mark: str) -> Finding | None:
+    """Return what is wrong with the mark of a certificate, or None."""
+    if MARK.fullmatch(mark):
+        return None
+    problem = "is neither a SHA-256 fingerprint nor a serial number, in hex"
+    return Finding(subject=f"certificate {mark[:MAX_NAME_LENGTH]!a}", problem=problem)
+
+
 def check_revocation(revocation: Revocation) -> Finding | None:
     """Return the first thing that is wrong with a revocation, or None."""
-    if not MARK.fullmatch(revocation.certificate):
-        problem = "is neither a SHA-256 fingerprint nor a serial number, in hex"
-        return Finding(subject=f"certificate {revocation.certificate[:MAX_NAME_LENGTH]!a}", problem=problem)
+    if found := check_mark(revocation.certificate):
+        return found
     subject = f"certificate {revocation.certificate[:16]}"
     if revocation.role not in ROLES:
         return Finding(subject=subject, problem=f"has no role {revocation.role[:MAX_NAME_LENGTH]!a}")

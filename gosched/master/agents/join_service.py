@@ -25,12 +25,12 @@ from gosched.core.rules.join import check_join_token
 from gosched.core.rules.values import check_name
 from gosched.master.agents.host_proof import proved_hosts
 from gosched.master.agents.join_authority import JoinAuthority, Signed, pins_of
-from gosched.master.base.callers import Caller
+from gosched.master.base.callers import Caller, denied
 from gosched.master.base.clock import StateClock
 from gosched.master.base.errors import ApiError, accepted, invalid, unavailable, unmet
 from gosched.master.base.proposals import Proposals
 from gosched.replication.interface import Replication
-from gosched.state_machine.joining import why_unusable
+from gosched.state_machine.joining import why_not_renewed, why_unusable
 from gosched.wire.codec import map_pairs, to_message
 from gosched.wire.join_token import digest_of, id_of_token, new_join_token
 from gosched.wire.roles import node_label
@@ -80,7 +80,13 @@ class JoinService(join_pb2_grpc.JoinServiceServicer):
         hosts = await proved_hosts(request.hosts, caller.address, token.hosts)
         signed = await self._signed(key, request.node, hosts)
         use = UseJoinToken(
-            id=token_id, digest=digest, key=key_digest, node=request.node, hosts=hosts, ends_at_ms=signed.ends_at_ms
+            id=token_id,
+            digest=digest,
+            key=key_digest,
+            node=request.node,
+            hosts=hosts,
+            ends_at_ms=signed.ends_at_ms,
+            certificate=signed.fingerprint,
         )
         outcome = await self.proposals.propose(use)
         if isinstance(outcome, Rejected) and outcome.code is Code.NOT_FOUND:
@@ -96,12 +102,17 @@ class JoinService(join_pb2_grpc.JoinServiceServicer):
         joined = self.replication.state.joined_nodes.get(caller.name)
         if joined is None:
             raise unmet(f"node {caller.name[:MAX_NAME_LENGTH]!a} did not join with a token: join with one")
+        shown = next(iter(caller.certificate), "")
+        if problem := why_not_renewed(joined, shown):
+            raise denied(problem)
         key, _ = await _key_of(request.csr)
         token = self.replication.state.join_tokens.get(joined.token_id)
         known = (*joined.hosts, *(token.hosts if token is not None else ()))
         hosts = await proved_hosts(request.hosts or joined.hosts, caller.address, known)
         signed = await self._signed(key, joined.name, hosts)
-        renewal = RenewJoinedNode(name=joined.name, hosts=hosts, ends_at_ms=signed.ends_at_ms)
+        renewal = RenewJoinedNode(
+            name=joined.name, hosts=hosts, ends_at_ms=signed.ends_at_ms, certificate=signed.fingerprint, shown=shown
+        )
         accepted(await self.proposals.propose(renewal))
         return self._answer(signed)
 

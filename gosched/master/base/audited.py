@@ -208,7 +208,10 @@ def object_of(request: Any, answer: Any) -> str:
         ("tenant", [*(one.tenant for one in specs), *(one.tenant for one in _some(request, "quotas"))]),
         ("secret", [_secret_of(request)]),
         ("binding", [one.name for one in _some(request, "bindings")]),
-        ("user", [_text(request.user) if hasattr(request, "lasts_ms") else ""]),  # of a token; of a job it is a claim
+        (
+            "user",
+            [_text(getattr(request, "user", "")) if hasattr(request, "lasts_ms") else ""],
+        ),  # of a token; of a job it is a claim
         ("node", [getattr(request, "node", ""), getattr(request, "node_id", "")]),
         ("join token", [_join_token(request)]),
         ("window", [request.window.name if hasattr(request, "window") else ""]),

@@ -112,7 +112,7 @@ class Caller:
             "certificate": self.certificate,
             "guest": self.is_guest,
         }
-        told = self.role is Role.CLIENT and any(more.values())
+        told = self.role in (Role.CLIENT, Role.AGENT) and any(more.values())
         return (
             (FORWARDED, caller),
             *([(FORWARDED_ADDRESS, self.address)] if self.address else []),

@@ -1114,7 +1114,7 @@ class JoinToken(_message.Message):
     def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., node: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., hosts: _Optional[_Iterable[str]] = ..., digest: _Optional[str] = ..., created_at_ms: _Optional[int] = ..., expires_at_ms: _Optional[int] = ..., used_key: _Optional[str] = ..., used_by: _Optional[str] = ..., used_at_ms: _Optional[int] = ...) -> None: ...
 
 class JoinedNode(_message.Message):
-    __slots__ = ("name", "labels", "hosts", "token_id", "joined_at_ms", "ends_at_ms", "removed")
+    __slots__ = ("name", "labels", "hosts", "token_id", "joined_at_ms", "ends_at_ms", "removed", "certificates")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -1129,6 +1129,7 @@ class JoinedNode(_message.Message):
     JOINED_AT_MS_FIELD_NUMBER: _ClassVar[int]
     ENDS_AT_MS_FIELD_NUMBER: _ClassVar[int]
     REMOVED_FIELD_NUMBER: _ClassVar[int]
+    CERTIFICATES_FIELD_NUMBER: _ClassVar[int]
     name: str
     labels: _containers.ScalarMap[str, str]
     hosts: _containers.RepeatedScalarFieldContainer[str]
@@ -1136,7 +1137,8 @@ class JoinedNode(_message.Message):
     joined_at_ms: int
     ends_at_ms: int
     removed: bool
-    def __init__(self, name: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., hosts: _Optional[_Iterable[str]] = ..., token_id: _Optional[str] = ..., joined_at_ms: _Optional[int] = ..., ends_at_ms: _Optional[int] = ..., removed: bool = ...) -> None: ...
+    certificates: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, name: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., hosts: _Optional[_Iterable[str]] = ..., token_id: _Optional[str] = ..., joined_at_ms: _Optional[int] = ..., ends_at_ms: _Optional[int] = ..., removed: bool = ..., certificates: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Hardware(_message.Message):
     __slots__ = ("numa_cpus", "gpu_numa", "gpu_links", "gpu_memory_bytes", "bad_gpus")
