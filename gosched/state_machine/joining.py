@@ -1,8 +1,9 @@
 """Tokens to join with, and the nodes whose agents joined with them.
 
 Invariant: a token is used for one key and one name; no token gives away the name of a node that is there, or is about
-to register, unless it names that node exactly; then what the name had before is renewed no more. The record of a node that joined outlives it for as long as a
-certificate of its name may be valid, so an agent that comes back has the labels of its token still.
+to register, unless it names that node exactly, and then the certificates that the name had are renewed no more. The
+record of a node that joined outlives it for as long as a certificate of its name may be valid, so an agent that comes
+back has the labels of its token still.
 """
 
 from __future__ import annotations

@@ -208,10 +208,7 @@ def object_of(request: Any, answer: Any) -> str:
         ("tenant", [*(one.tenant for one in specs), *(one.tenant for one in _some(request, "quotas"))]),
         ("secret", [_secret_of(request)]),
         ("binding", [one.name for one in _some(request, "bindings")]),
-        (
-            "user",
-            [_text(getattr(request, "user", "")) if hasattr(request, "lasts_ms") else ""],
-        ),  # of a token; of a job it is a claim
+        ("user", [_user_of_token(request)]),
         ("node", [getattr(request, "node", ""), getattr(request, "node_id", "")]),
         ("join token", [_join_token(request)]),
         ("window", [request.window.name if hasattr(request, "window") else ""]),
@@ -255,6 +252,11 @@ def _secret_of(request: Any) -> str:
     if not isinstance(request, secret_pb2.SetSecretRequest | secret_pb2.DeleteSecretRequest):
         return ""
     return f"{request.tenant}/{request.name}"
+
+
+def _user_of_token(request: Any) -> str:
+    """Return whose token is made. The user in a submission is a claim of its submitter, and is not told."""
+    return _text(getattr(request, "user", "")) if hasattr(request, "lasts_ms") else ""
 
 
 def _join_token(request: Any) -> str:
