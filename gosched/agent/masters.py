@@ -21,7 +21,7 @@ from gosched.agent.host import CannotStart
 from gosched.config.address import split_address
 from gosched.config.settings import Tls
 from gosched.wire.certificates import names_of_call, server_identity
-from gosched.wire.fingerprints import marks_of_pem
+from gosched.wire.fingerprints import marks_of_call, marks_of_pem
 from gosched.wire.plain_text import host_of, refusal
 from gosched.wire.probe import TlsPaths, look
 from gosched.wire.role_rules import BUILT_IN, RoleReader, reader_of
@@ -176,7 +176,7 @@ class MastersOnly(grpc.aio.ServerInterceptor):
             holder = self._roles.holder(names_of_call(certificate))
         except BadCertificate as error:
             return str(error)
-        if self._revoked(marks_of_pem(b"".join(certificate.get("x509_pem_cert", ())[:1]))):
+        if self._revoked(marks_of_call(certificate)):
             return _NOT_VALID
         if holder.role is Role.MASTER and holder.is_of(self._cluster):
             return ""

@@ -13,9 +13,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from gosched.agent.files import write_synced
+from gosched.core.limits import MAX_REVOCATIONS_TOLD
 from gosched.core.rules.revocation import MARK
 
-MAX_MARKS = 2_000
 _ETAG = re.compile(r"[0-9a-f]{1,64}")
 
 
@@ -41,7 +41,7 @@ class RevokedMasters:
         """Take over what a master says, and return whether it is news. Raises OSError."""
         if etag == self.etag or not _ETAG.fullmatch(etag):  # an older release says nothing
             return False
-        known = sorted({mark for mark in marks if MARK.fullmatch(mark)})[:MAX_MARKS]
+        known = sorted({mark for mark in marks if MARK.fullmatch(mark)})[:MAX_REVOCATIONS_TOLD]
         write_synced(self._file, json.dumps({"etag": etag, "marks": known}).encode())
         self.etag, self._marks = etag, frozenset(known)
         return True

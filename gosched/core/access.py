@@ -43,7 +43,7 @@ class Permission(Enum):
 
 
 class Reach(Enum):
-    """On what a role grants an permission."""
+    """On what a role grants a permission."""
 
     OWN = "own"
     SCOPE = "scope"
@@ -51,7 +51,7 @@ class Reach(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Object:
-    """What an permission is on. A job has all three; what belongs to no tenant has none."""
+    """What a permission is on. A job has all three; what belongs to no tenant has none."""
 
     tenant: str = ""
     #: A queue's path.
@@ -119,7 +119,7 @@ SCOPED = (AccessRole.VIEWER, AccessRole.SUBMITTER, AccessRole.TENANT_ADMIN)
 
 
 def job_object(job: Job) -> Object:
-    """Return a job as the object of an permission."""
+    """Return a job as the object of a permission."""
     return Object(tenant=job.spec.tenant, queue=job.spec.queue, owner=job.user if job.authenticated else "")
 
 

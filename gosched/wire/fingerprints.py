@@ -8,15 +8,12 @@ from __future__ import annotations
 import hashlib
 import re
 import ssl
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 from gosched.core.records.revocation import SERIAL
 from gosched.core.rules.revocation import MARK
-
-if TYPE_CHECKING:
-    from cryptography import x509
 
 MAX_CERTIFICATE_BYTES = 64 * 1024
 _SERIAL_DIGITS = re.compile(r"[0-9a-f]{1,42}")
@@ -40,6 +37,11 @@ def marks_of_pem(certificate: bytes) -> tuple[str, ...]:
         return marks_of(ssl.PEM_cert_to_DER_cert(certificate.decode("ascii").strip()))
     except ValueError:
         return ()
+
+
+def marks_of_call(certificate: Mapping[str, Sequence[bytes]]) -> tuple[str, ...]:
+    """Return the marks of the certificate of a gRPC call, of which `certificate` is the auth context."""
+    return marks_of_pem(b"".join(certificate.get("x509_pem_cert", ())[:1]))
 
 
 @lru_cache(maxsize=4096)
@@ -72,6 +74,8 @@ def facts_of(pem: bytes) -> CertificateFacts | None:
     from cryptography import x509
     from cryptography.hazmat.primitives.serialization import Encoding
 
+    from gosched.wire.signing import is_authority
+
     if len(pem) > MAX_CERTIFICATE_BYTES:
         return None
     try:
@@ -80,17 +84,8 @@ def facts_of(pem: bytes) -> CertificateFacts | None:
             marks=marks_of(found.public_bytes(Encoding.DER)),
             subject=found.subject.rfc4514_string(),
             ends_at_ms=int(found.not_valid_after_utc.timestamp() * 1000),
-            is_authority=_is_authority(found),
+            is_authority=is_authority(found),
             pem=found.public_bytes(Encoding.PEM),
         )
     except ValueError:
         return None
-
-
-def _is_authority(certificate: x509.Certificate) -> bool:
-    from cryptography import x509
-
-    try:
-        return certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
-    except x509.ExtensionNotFound:
-        return False

@@ -19,9 +19,11 @@ from gosched.audit.log import STARTED
 from gosched.audit.record import AuditRecord
 from gosched.audit.verify import verify
 from gosched.config import ConfigError
-from gosched.master.base.audited import NOT_RECORDED, Audit, begin_http, is_recorded, object_of
+from gosched.master.base import methods
+from gosched.master.base.audited import Audit, begin_http, object_of
 from gosched.master.base.callers import FORWARDED, FORWARDED_ADDRESS, Caller, Callers
 from gosched.master.base.errors import ApiError
+from gosched.master.base.methods import HTTP_METHOD, OWN, Needs, method_of
 from gosched.master.server import MasterServer
 from gosched.replication.memory import MemoryCluster, MemoryReplication
 from gosched.wire.roles import Role
@@ -74,11 +76,11 @@ def told(folder: Path, *keys: str) -> list[tuple[Any, ...]]:
 
 
 def test_every_method_is_judged() -> None:
-    names = {method.removeprefix("/gosched.v1.") for method in METHODS}
-    assert names >= NOT_RECORDED
-    assert {method.rpartition("/")[2] for method in METHODS if is_recorded(method)} == RECORDED
-    assert is_recorded("/gosched.v1.SchedulerService/OneOfTheNextRelease")
-    assert not is_recorded("/grpc.health.v1.Health/Check")
+    assert {f"{OWN}{name}" for name in methods.METHODS} - {HTTP_METHOD} == {*METHODS}
+    assert {method.rpartition("/")[2] for method in METHODS if method_of(method).is_recorded} == RECORDED
+    unknown = method_of("/gosched.v1.SchedulerService/OneOfTheNextRelease")
+    assert (unknown.is_recorded, unknown.roles, unknown.needs) == (True, frozenset(), Needs.MACHINE)
+    assert not method_of("/grpc.health.v1.Health/Check").is_recorded
 
 
 @pytest.mark.parametrize("method", sorted(METHODS))

@@ -27,7 +27,7 @@ from gosched.master.agents.host_proof import proved_hosts
 from gosched.master.agents.join_authority import JoinAuthority, Signed, pins_of
 from gosched.master.base.callers import Caller, denied
 from gosched.master.base.clock import StateClock
-from gosched.master.base.errors import ApiError, accepted, invalid, unavailable, unmet
+from gosched.master.base.errors import ApiError, accepted, check_request_id, invalid, unavailable, unmet
 from gosched.master.base.proposals import Proposals
 from gosched.replication.interface import Replication
 from gosched.state_machine.joining import why_not_renewed, why_unusable
@@ -204,8 +204,7 @@ class JoinService(join_pb2_grpc.JoinServiceServicer):
         command: _TokenChange,
         request: join_pb2.CreateJoinTokenRequest | join_pb2.RevokeJoinTokenRequest,
     ) -> Accepted:
-        if max(len(request.client_id), len(request.request_id)) > MAX_NAME_LENGTH:
-            raise invalid(f"client_id and request_id have at most {MAX_NAME_LENGTH} characters")
+        check_request_id(request)
         return accepted(
             await self.proposals.propose(command, client_id=request.client_id, request_id=request.request_id)
         )

@@ -41,8 +41,8 @@ from gosched.master.agents.node_control import UnfitNodes, check_request_id, con
 from gosched.master.agents.observations import node_usage, observations, registration
 from gosched.master.agents.orders import Orders, stop_order
 from gosched.master.agents.reconcile import Verdict, compare
-from gosched.master.agents.revoked_masters import RevokedMasters
-from gosched.master.agents.task_secrets import NotYet, TaskSecrets
+from gosched.master.agents.revocation_news import RevocationNews
+from gosched.master.agents.secret_opener import NotYet, SecretOpener
 from gosched.master.base.access import Access
 from gosched.master.base.callers import Caller, denied
 from gosched.master.base.channels import Channels
@@ -79,11 +79,11 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
     clock: StateClock
     settings: MasterSettings
     access: Access
-    secrets: TaskSecrets
+    secrets: SecretOpener
     orders: Orders = field(default_factory=Orders)
     # Node -> the epoch of its last heartbeat, and what that one should have named and did not.
     missing: dict[str, tuple[int, Sequence[str]]] = field(default_factory=dict)
-    revoked: RevokedMasters = field(default_factory=RevokedMasters)
+    revoked: RevocationNews = field(default_factory=RevocationNews)
 
     async def RegisterNode(self, request: node_pb2.RegisterNodeRequest, context: Any) -> node_pb2.RegisterNodeResponse:
         self._check_own_node(request.node_id, request.name, context)

@@ -15,10 +15,10 @@ from gosched.core.features import FeatureLevel
 from gosched.core.limits import MAX_NAME_LENGTH, MAX_SECRET_VALUE_BYTES
 from gosched.core.records.secret import Secret
 from gosched.core.rules.finding import Finding
-from gosched.core.rules.values import check_id, check_name
+from gosched.core.rules.values import check_name
 from gosched.master.base.access import Access
 from gosched.master.base.callers import Caller
-from gosched.master.base.errors import accepted, invalid, unmet
+from gosched.master.base.errors import accepted, check_request_id, invalid, unmet
 from gosched.master.base.leadership import Leadership
 from gosched.master.base.proposals import Proposals
 from gosched.master.base.secret_keys import SecretKeys
@@ -130,8 +130,7 @@ class SecretService(secret_pb2_grpc.SecretServiceServicer):
 
     def _check_change(self, request: _Change, caller: Caller) -> None:
         """Raises ApiError unless the caller may change this secret."""
-        for what in ("client_id", "request_id"):
-            _check(check_id(what, getattr(request, what)))
+        check_request_id(request)
         _check(check_name("tenant", request.tenant[: MAX_NAME_LENGTH + 1]))
         _check(check_name("secret name", request.name[: MAX_NAME_LENGTH + 1]))
         self.access.check(caller, Permission.SET_SECRET, Object(tenant=request.tenant))

@@ -1,7 +1,6 @@
-"""Which calls are in the audit log, and what a record says of them.
+"""What the audit log says of calls.
 
-Invariant: a method that nobody has judged is recorded; and each call is recorded once, by the master that served or
-refused it, not by one that passed it on.
+Invariant: each call is recorded once, by the master that served or refused it, not by one that passed it on.
 """
 
 from __future__ import annotations
@@ -19,47 +18,10 @@ from gosched.audit.record import AuditRecord, How, Outcome
 from gosched.core.commands.jobs import Action
 from gosched.master.base.callers import ITSELF, Caller
 from gosched.master.base.errors import ApiError
+from gosched.master.base.methods import OWN, method_of
 from gosched.wire.join_token import id_of_token
 from gosched.wire.v1 import secret_pb2
 
-_OWN = "/gosched.v1."
-#: Methods whose successes are not recorded: they change nothing, or are calls of agents and masters, of which there
-#: are too many. Those of StreamJobLogs and TakeBackup, which only read, are recorded: they hand out what is secret.
-NOT_RECORDED = frozenset(
-    {
-        "SchedulerService/ReadJobs",
-        "SchedulerService/GetJob",
-        "SchedulerService/ListJobs",
-        "SchedulerService/WatchJob",
-        "SchedulerService/ExplainJob",
-        "SchedulerService/ListWaits",
-        "SchedulerService/GetClusterStatus",
-        "SchedulerService/ListQuotas",
-        "SchedulerService/PlanJob",
-        "SchedulerService/ListReservations",
-        "AccessService/ListBindings",
-        "AccessService/CheckAccess",
-        "AccessService/ListTokens",
-        "SecretService/ListSecrets",
-        "AccessService/ListRevocations",
-        "JoinService/GetAuthority",
-        "JoinService/ListJoinTokens",
-        "NodeService/RegisterNode",
-        "NodeService/Heartbeat",
-        "NodeService/ListNodes",
-        "NodeService/ListUsage",
-        "ClusterService/AnnounceMaster",
-        "ClusterService/ReadClock",
-        "ClusterService/ListMembers",
-        "ClusterService/GetStateDigests",
-        "ClusterService/GetMasterHealth",
-        "HistoryService/ListEvents",
-        "HistoryService/WatchEvents",
-        "HistoryService/ListAttempts",
-        "HistoryService/ListFinishedJobs",
-        "HistoryService/StreamHistory",
-    }
-)
 REFUSALS = frozenset({grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNAUTHENTICATED})
 _GONE = "the caller went away before the answer: what it asked for may have been done"
 _MAX_NAMED = 10  # objects of one call that are named
@@ -131,14 +93,14 @@ class Audited:
             told.append(True)
         if self._is_told or (self.passed_on and not isinstance(error, ApiError)):
             return
-        if refused or (is_recorded(self.method) and not self.passed_on):
+        if refused or (method_of(self.method).is_recorded and not self.passed_on):
             self._tell(error)
 
     def begun(self, answer: Any) -> None:
         """Note that a stream has its first answer: it is recorded now, and not when it ends."""
         if self.answer is None:
             self.answer = answer
-            if is_recorded(self.method) and not self.passed_on and not self._is_told:
+            if method_of(self.method).is_recorded and not self.passed_on and not self._is_told:
                 self._tell(None)
 
     async def first_of(self, requests: AsyncIterator[Any]) -> AsyncIterator[Any]:
@@ -163,7 +125,7 @@ class Audited:
                 authenticated=how,
                 roles=_roles(caller),
                 address=(caller.address if caller is not None else "") or self.address,
-                action=self.method.removeprefix(_OWN),
+                action=self.method.removeprefix(OWN),
                 object=_object_of(self.request, self.answer),
                 revision=getattr(self.answer, "revision", 0) or audit.revision(),
                 outcome=Outcome.ALLOWED if code is grpc.StatusCode.OK else outcome,
@@ -172,11 +134,6 @@ class Audited:
                 request_id=getattr(self.request, "request_id", ""),
             )
         )
-
-
-def is_recorded(method: str) -> bool:
-    """Return whether all calls of a method are recorded, and not its refusals alone."""
-    return method.startswith(_OWN) and method.removeprefix(_OWN) not in NOT_RECORDED
 
 
 def begin_http() -> None:

@@ -21,8 +21,9 @@ from gosched.core.limits import MAX_NAME_LENGTH
 from gosched.core.records.access import LOCAL
 from gosched.master.base.errors import ApiError
 from gosched.master.base.local_accounts import LocalUser
+from gosched.master.base.methods import method_of
 from gosched.wire.certificates import names_of, names_of_call
-from gosched.wire.fingerprints import marks_of, marks_of_pem
+from gosched.wire.fingerprints import marks_of, marks_of_call
 from gosched.wire.plain_text import host_of, refusal
 from gosched.wire.role_rules import BUILT_IN, CertificateNames, RoleReader
 from gosched.wire.roles import SCHEME, BadCertificate, CertificateHolder, Role, identity_of
@@ -32,40 +33,8 @@ IDENTITY = "gosched-identity"  # what else is known of that caller, as JSON
 UNNAMED = "1"
 FORWARDED_ADDRESS = "gosched-forwarded-address"  # where the caller of a call that was passed on called from
 OF_THIS_MACHINE = "unix"  # the address of who called through the socket
-HTTP_METHOD = "/gosched.v1.SchedulerService/HTTP"  # stands for what is read over HTTP
 
-_OWN = "/gosched.v1."
 _OF_SOCKET = "unix"  # begins what gRPC calls the other end of a Unix socket
-_CLIENTS = frozenset({Role.CLIENT})
-# What each role may call. Masters may call everything: they pass on what others call.
-BY_SERVICE = {
-    "SchedulerService": _CLIENTS,
-    "NodeService": _CLIENTS,
-    "ClusterService": frozenset[Role](),
-    "HistoryService": _CLIENTS,
-    "AccessService": _CLIENTS,
-    "SecretService": _CLIENTS,
-    "JoinService": _CLIENTS,
-}
-BY_METHOD = {
-    "NodeService/RegisterNode": frozenset({Role.AGENT}),
-    "NodeService/Heartbeat": frozenset({Role.AGENT}),
-    "JoinService/GetAuthority": frozenset({Role.CLIENT, Role.AGENT}),
-    "JoinService/Join": frozenset({Role.CLIENT, Role.AGENT}),
-    "JoinService/RenewCertificate": frozenset({Role.AGENT}),
-    "ClusterService/FinalizeUpgrade": _CLIENTS,
-    "ClusterService/AddMaster": _CLIENTS,
-    "ClusterService/RemoveMaster": _CLIENTS,
-    "ClusterService/ListMembers": _CLIENTS,
-    "ClusterService/TakeBackup": _CLIENTS,
-    "ClusterService/TakeSnapshot": _CLIENTS,
-    "ClusterService/TransferLeadership": _CLIENTS,
-    "ClusterService/GetMasterHealth": _CLIENTS,
-    "ClusterService/SetLogLevel": _CLIENTS,
-    "HistoryService/StreamHistory": frozenset(),
-    "SchedulerService/GetClusterStatus": frozenset({Role.CLIENT, Role.AGENT}),
-}
-
 T = TypeVar("T")
 
 
@@ -171,7 +140,7 @@ class Callers:
             return Caller(role=Role.CLIENT, name=address, is_guest=True, address=address)
         names = names_of_call(certificate)
         direct = _read(partial(self._roles.holder, names))
-        marks = marks_of_pem(b"".join(certificate.get("x509_pem_cert", ())[:1]))
+        marks = marks_of_call(certificate)
         if direct.role is Role.MASTER and named not in ("", UNNAMED):
             address = _forwarded_address(context) or address
             passed_on = _passed_on(_read(partial(identity_of, [named])), metadata.get(IDENTITY, ""), address)
@@ -227,20 +196,11 @@ def check_allowed(caller: Caller, method: str, cluster_id: str) -> None:
         return
     if not CertificateHolder(cluster=caller.cluster).is_of(cluster_id):
         raise denied(f"the certificate is of cluster {caller.cluster}, and this is cluster {cluster_id}")
-    if caller.role is not Role.MASTER and caller.role not in allowed(method):
+    if caller.role is not Role.MASTER and caller.role not in method_of(method).roles:
         raise denied(
             f"a certificate of role {caller.role.value} may not call {method.rpartition('/')[2]}:"
             f" it needs {_needed(method)}"
         )
-
-
-def allowed(method: str) -> frozenset[Role]:
-    """Return the roles, beside masters, that may call a method. Every role may call health and reflection."""
-    if not method.startswith(_OWN):
-        return frozenset(Role)
-    service_and_name = method.removeprefix(_OWN)
-    service = service_and_name.partition("/")[0]
-    return BY_METHOD.get(service_and_name, BY_SERVICE.get(service, frozenset()))
 
 
 def denied(detail: str) -> ApiError:
@@ -268,7 +228,7 @@ def _passed_on(holder: CertificateHolder, more: str, address: str) -> Caller:
 
 
 def _needed(method: str) -> str:
-    roles = sorted(role.value for role in allowed(method)) or [Role.MASTER.value]
+    roles = sorted(role.value for role in method_of(method).roles) or [Role.MASTER.value]
     return f"gosched://CLUSTER/{' or '.join(roles)}/NAME among its alternative names"
 
 

@@ -20,9 +20,10 @@ from gosched.core.trace_context import HEADER, context_of_call
 from gosched.master.api.lanes import Lane
 from gosched.master.base.access import Access
 from gosched.master.base.audited import Audit, begin_http
-from gosched.master.base.callers import HTTP_METHOD, Caller, Callers, check_allowed, denied
+from gosched.master.base.callers import Caller, Callers, check_allowed, denied
 from gosched.master.base.clock import Clock
 from gosched.master.base.errors import HTTP_STATUS, ApiError
+from gosched.master.base.methods import HTTP_METHOD
 from gosched.master.http import probes, session
 from gosched.master.http.call import CALL, HttpCall, Services
 from gosched.master.http.origin import Hosts, cross_site

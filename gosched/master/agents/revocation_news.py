@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import hashlib
 
+from gosched.core.limits import MAX_REVOCATIONS_TOLD
 from gosched.core.state.cluster_state import ClusterState
 from gosched.wire.v1 import node_pb2
 
-MAX_TOLD = 2_000  # the newest, where more are revoked
 
-
-class RevokedMasters:
+class RevocationNews:
     """The marks of one version of one state, and their etag."""
 
     def __init__(self) -> None:
@@ -26,7 +25,7 @@ class RevokedMasters:
         version = (state, state.access_changes)
         if self._of != version:
             of_masters = [one for one in state.revocations.values() if one.role in ("master", "")]
-            newest = sorted(of_masters, key=lambda one: (-one.at_ms, one.certificate))[:MAX_TOLD]
+            newest = sorted(of_masters, key=lambda one: (-one.at_ms, one.certificate))[:MAX_REVOCATIONS_TOLD]
             self._marks = tuple(sorted([one.certificate for one in newest]))
             self._etag = hashlib.sha256("\n".join(self._marks).encode()).hexdigest()[:16]
             self._of = version
