@@ -66,6 +66,7 @@ MAX_SECRET_BYTES_PER_TENANT = 4 << 20
 MAX_SECRETS_BYTES = 64 << 20
 MAX_REVOCATIONS = 10_000
 MAX_REVOCATIONS_TOLD = 2_000  # to an agent
+MAX_JOIN_REPEAT_MS = 10 * 60 * 1000  # in which an agent that had no answer may use its token again
 MAX_JOIN_TOKENS = 10_000
 MAX_JOIN_LABELS = 32  # of one token
 MAX_JOIN_HOSTS = 8  # of one certificate of an agent, and of one token

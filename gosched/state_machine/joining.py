@@ -13,13 +13,13 @@ from fnmatch import fnmatchcase
 
 from gosched.core.commands.join import CreateJoinToken, RenewJoinedNode, RevokeJoinToken, UseJoinToken
 from gosched.core.events import Event, NodeJoined
-from gosched.core.limits import MAX_JOIN_TOKENS, MAX_NAME_LENGTH, MAX_NODES
+from gosched.core.limits import MAX_JOIN_REPEAT_MS, MAX_JOIN_TOKENS, MAX_NAME_LENGTH, MAX_NODES
 from gosched.core.outcome import Accepted, Code, Outcome, Rejected
 from gosched.core.records.join import JoinedNode, JoinToken, is_pattern
 from gosched.core.records.node import Node
 from gosched.core.rules.finding import text_of
 from gosched.core.rules.join import check_hosts, check_join_token
-from gosched.core.rules.revocation import check_mark
+from gosched.core.rules.revocation import check_serial
 from gosched.core.rules.values import check_moment, check_name
 from gosched.core.state.cluster_state import ClusterState
 
@@ -57,7 +57,7 @@ def use(state: ClusterState, command: UseJoinToken, events: list[Event]) -> Outc
     found = (
         check_name("node", command.node)
         or check_hosts(command.hosts)
-        or check_mark(command.certificate)
+        or check_serial(command.certificate)
         or _check_moment(command.ends_at_ms)
     )
     if found:
@@ -94,7 +94,7 @@ def renew(state: ClusterState, command: RenewJoinedNode) -> Outcome:
         return Rejected(code=Code.NOT_FOUND, detail=detail)
     if problem := why_not_renewed(joined, command.shown):
         return Rejected(code=Code.CONFLICT, detail=problem)
-    found = check_hosts(command.hosts) or check_mark(command.certificate) or _check_moment(command.ends_at_ms)
+    found = check_hosts(command.hosts) or check_serial(command.certificate) or _check_moment(command.ends_at_ms)
     if found:
         return Rejected(code=Code.INVALID, detail=str(found))
     ends_at_ms = max(joined.ends_at_ms, command.ends_at_ms)
@@ -144,9 +144,7 @@ def _refusal(state: ClusterState, token: JoinToken, node: str) -> Rejected | Non
         return Rejected(code=Code.CONFLICT, detail=f"the token is for the node {token.node}, not for {node}")
     joined = state.joined_nodes.get(node)
     if token.used_key:
-        if joined is not None and joined.token_id == token.id:
-            return None
-        return Rejected(code=Code.ALREADY_EXISTS, detail=f"node {node} has joined with another token since")
+        return _repeat_refusal(state, token, joined)
     if token.node == node and not is_pattern(token.node):
         return None
     is_there = node in state.nodes or any(known.name == node for known in state.nodes.values())
@@ -154,6 +152,16 @@ def _refusal(state: ClusterState, token: JoinToken, node: str) -> Rejected | Non
         return None
     advice = f"remove it first, or name it: goschedctl node join-token create --node {node}"
     return Rejected(code=Code.ALREADY_EXISTS, detail=f"there is a node {node} already: {advice}")
+
+
+def _repeat_refusal(state: ClusterState, token: JoinToken, joined: JoinedNode | None) -> Rejected | None:
+    """Return why a token is not used again by the key that used it, whose answer may have been lost; None: it is. The
+    key and the token may lie on a node's disk for long: they are no way around a revocation or a removal."""
+    if joined is None or joined.removed or joined.token_id != token.id:
+        return Rejected(code=Code.ALREADY_EXISTS, detail=f"node {token.used_by} was removed, or has joined again since")
+    if state.clock_ms - token.used_at_ms > MAX_JOIN_REPEAT_MS or any(map(state.is_revoked, joined.certificates)):
+        return Rejected(code=Code.NOT_FOUND, detail=f"join token {token.id} was used by node {token.used_by} already")
+    return None
 
 
 def _forget_ended(state: ClusterState) -> None:

@@ -10,17 +10,20 @@ import pytest
 from gosched.core.commands.cluster import PassTime, SetClock
 from gosched.core.commands.join import CreateJoinToken, RenewJoinedNode, RevokeJoinToken, UseJoinToken
 from gosched.core.commands.nodes import RemoveNode
+from gosched.core.commands.revocation import RevokeCertificate, UnrevokeCertificate
 from gosched.core.events import NodeJoined
 from gosched.core.invariants.check_state import check
+from gosched.core.limits import MAX_JOIN_REPEAT_MS
 from gosched.core.outcome import Code
 from gosched.core.records.join import JoinToken
+from gosched.core.records.revocation import Revocation
 from gosched.core.rules.join import is_plain_host
 from gosched.core.state.restore import restore
 from gosched.state_machine import joining
 from tests.state_machine.cluster import Cluster
 
 DIGEST, KEY, OTHER = "a" * 64, "b" * 64, "c" * 64
-FIRST, SECOND, THIRD = "1" * 64, "2" * 64, "3" * 64  # fingerprints
+FIRST, SECOND, THIRD = "a1", "b2", "c3"  # serial numbers
 HOUR_MS = 3_600_000
 
 
@@ -185,10 +188,28 @@ def test_only_the_newest_certificate_of_a_name_is_renewed_and_the_one_that_it_wa
     assert said == "node n9 has another certificate since: join with a token"
     c.accept(renewal(SECOND, THIRD, ends_at_ms=10 * HOUR_MS))
     c.reject(renewal(THIRD, FIRST, ends_at_ms=10 * HOUR_MS), Code.CONFLICT)
-    c.reject(renewal("no mark", SECOND, ends_at_ms=10 * HOUR_MS), Code.INVALID)
+    c.reject(renewal("none", SECOND, ends_at_ms=10 * HOUR_MS), Code.INVALID)
     c.accept(CreateJoinToken(token=token(id="t2", node="n9")))
     c.accept(use(id="t2", key=OTHER, certificate=FIRST))  # the name goes to another machine
     for old in (SECOND, THIRD):
-        c.reject(renewal("4" * 64, old, ends_at_ms=10 * HOUR_MS), Code.CONFLICT)
+        c.reject(renewal("d4", old, ends_at_ms=10 * HOUR_MS), Code.CONFLICT)
     assert check(c.state) == []
     assert restore(c.state.freeze()).digest() == c.state.digest()
+
+
+def test_a_used_token_is_no_way_around_a_revocation_a_removal_or_the_time_to_repeat(c: Cluster) -> None:
+    c.accept(CreateJoinToken(token=token(id="t1")))
+    c.accept(use())
+    c.accept(PassTime(), at_ms=c.state.clock_ms + MAX_JOIN_REPEAT_MS - 1_000)
+    assert c.accept(use(certificate=SECOND)).unchanged, "the answer was lost"
+    c.accept(RevokeCertificate(revocation=Revocation(certificate=SECOND, at_ms=1_000)))
+    c.reject(use(certificate=THIRD), Code.NOT_FOUND)
+    c.accept(UnrevokeCertificate(certificate=SECOND))
+    c.node("n9")
+    c.die("n9")
+    c.accept(RemoveNode(node_id="n9"))
+    c.reject(use(certificate=THIRD), Code.ALREADY_EXISTS)
+    c.accept(CreateJoinToken(token=token(id="t2")))
+    c.accept(use(id="t2", node="n8"))
+    c.accept(PassTime(), at_ms=c.state.clock_ms + MAX_JOIN_REPEAT_MS + 1)
+    c.reject(use(id="t2", node="n8", certificate=THIRD), Code.NOT_FOUND)

@@ -36,7 +36,7 @@ class UseJoinToken:
     hosts: tuple[str, ...] = ()
     #: When the certificate will end, in ms since 1970.
     ends_at_ms: int
-    #: Its fingerprint.
+    #: Its serial number.
     certificate: str
 
 
@@ -49,7 +49,7 @@ class RenewJoinedNode:
     hosts: tuple[str, ...] = ()
     #: When the certificate will end, in ms since 1970.
     ends_at_ms: int
-    #: The new one's fingerprint.
+    #: The new one's serial number.
     certificate: str
-    #: Fingerprint of the one that the agent has.
+    #: Serial number of the one that the agent has.
     shown: str

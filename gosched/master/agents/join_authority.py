@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 from gosched.config import ConfigError
 from gosched.config.join_model import Join
 from gosched.config.private import exposed
-from gosched.wire.fingerprints import marks_of_pem
 from gosched.wire.roles import CertificateHolder, Role
+from gosched.wire.serials import serial_of_pem
 from gosched.wire.tls_watch import TlsWatch
 
 if TYPE_CHECKING:  # slow to import
@@ -30,7 +30,8 @@ class Signed:
     #: PEM, with the intermediate authority that signed it, if one did.
     pem: bytes
     ends_at_ms: int
-    fingerprint: str
+    #: Serial number, in hex.
+    serial: str
 
 
 class JoinAuthority:
@@ -58,7 +59,7 @@ class JoinAuthority:
         return Signed(
             pem=pem + (pem_of(signer.certificate) if is_intermediate else b""),
             ends_at_ms=int(made.not_valid_after_utc.timestamp() * 1000),
-            fingerprint=marks_of_pem(pem)[0],
+            serial=serial_of_pem(pem),
         )
 
     def key_digest(self) -> str:

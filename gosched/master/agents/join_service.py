@@ -7,7 +7,7 @@ did not get from an operator or prove; whatever is wrong with a token, its holde
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,6 +15,7 @@ import grpc
 import structlog
 
 from gosched.config import ConfigError
+from gosched.config.address import split_address
 from gosched.core.commands.join import CreateJoinToken, RenewJoinedNode, RevokeJoinToken, UseJoinToken
 from gosched.core.features import FeatureLevel
 from gosched.core.limits import MAX_DURATION_MS, MAX_NAME_LENGTH
@@ -77,7 +78,7 @@ class JoinService(join_pb2_grpc.JoinServiceServicer):
         if problem := why_unusable(token, token_id, digest, key_digest, request.node, now_ms):
             raise _refused(problem)
         self._check_node(request.node)
-        hosts = await proved_hosts(request.hosts, caller.address, token.hosts)
+        hosts = await proved_hosts(request.hosts, caller.address, self._need_no_proof(token.hosts))
         signed = await self._signed(key, request.node, hosts)
         use = UseJoinToken(
             id=token_id,
@@ -86,7 +87,7 @@ class JoinService(join_pb2_grpc.JoinServiceServicer):
             node=request.node,
             hosts=hosts,
             ends_at_ms=signed.ends_at_ms,
-            certificate=signed.fingerprint,
+            certificate=signed.serial,
         )
         outcome = await self.proposals.propose(use)
         if isinstance(outcome, Rejected) and outcome.code is Code.NOT_FOUND:
@@ -102,16 +103,16 @@ class JoinService(join_pb2_grpc.JoinServiceServicer):
         joined = self.replication.state.joined_nodes.get(caller.name)
         if joined is None:
             raise unmet(f"node {caller.name[:MAX_NAME_LENGTH]!a} did not join with a token: join with one")
-        shown = next(iter(caller.certificate), "")
+        shown = caller.certificate
         if problem := why_not_renewed(joined, shown):
             raise denied(problem)
         key, _ = await _key_of(request.csr)
         token = self.replication.state.join_tokens.get(joined.token_id)
         known = (*joined.hosts, *(token.hosts if token is not None else ()))
-        hosts = await proved_hosts(request.hosts or joined.hosts, caller.address, known)
+        hosts = await proved_hosts(request.hosts or joined.hosts, caller.address, self._need_no_proof(known))
         signed = await self._signed(key, joined.name, hosts)
         renewal = RenewJoinedNode(
-            name=joined.name, hosts=hosts, ends_at_ms=signed.ends_at_ms, certificate=signed.fingerprint, shown=shown
+            name=joined.name, hosts=hosts, ends_at_ms=signed.ends_at_ms, certificate=signed.serial, shown=shown
         )
         accepted(await self.proposals.propose(renewal))
         return self._answer(signed)
@@ -159,6 +160,16 @@ class JoinService(join_pb2_grpc.JoinServiceServicer):
     ) -> join_pb2.RevokeJoinTokenResponse:
         await self._change(RevokeJoinToken(id=request.id), request)
         return join_pb2.RevokeJoinTokenResponse(revision=self.replication.state.revision)
+
+    def _need_no_proof(self, hosts: Collection[str]) -> set[str]:
+        """Return those of these hosts that are no master's: for one of those an agent has to call from there."""
+        masters = self.replication.state.masters.values()
+        return {*hosts} - {
+            split_address(address)[0]
+            for master in masters
+            for address in (master.grpc_address, master.http_address)
+            if address
+        }
 
     def _check_can_sign(self) -> None:
         """Raises ApiError where nobody can join here."""

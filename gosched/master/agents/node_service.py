@@ -254,11 +254,19 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
             raise unavailable("this master does not lead any more; ask again")
 
     def _check_own_node(self, node_id: str, name: str, context: Any) -> None:
-        """Check that the agent's certificate names its node, by id or by name. Raises ApiError for another node's."""
+        """Check that the agent's certificate names its node, by id or by name, and is the newest of one that joined (or
+        the one before, see JoinedNode). Raises ApiError for another node's, and for one that was put by."""
         caller: Caller = context.caller
-        if caller.role is not Role.AGENT or caller.name in (ANY_NODE, node_id):
+        if caller.role is not Role.AGENT:
             return
-        if caller.name in self.replication.state.joined_nodes:
+        joined = self.replication.state.joined_nodes.get(caller.name)
+        if joined is not None and caller.certificate not in joined.certificates:
+            raise denied(
+                f"node {caller.name} has another certificate since: join with a token, or remove the node first"
+            )
+        if caller.name in (ANY_NODE, node_id):
+            return
+        if joined is not None:
             raise denied(f"the agent joined as node {caller.name}, and is no other one, such as {node_id!a}")
         known = self.replication.state.nodes.get(node_id)
         names = {name} if known is None else {name, known.name}

@@ -133,6 +133,7 @@ class AccessService(access_pb2_grpc.AccessServiceServicer):
             digest=digest,
             created_at_ms=now_ms,
             expires_at_ms=now_ms + request.lasts_ms,
+            certificate=context.caller.certificate,
         )
         taken = await self._change(CreateToken(token=token), request)
         if taken.subject != token.id:

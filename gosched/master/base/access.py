@@ -112,6 +112,8 @@ class Access:
         token = state.tokens.get(caller.token)
         if token is None or token.expires_at_ms <= self._now_ms():
             raise unauthenticated(f"token {caller.token} was revoked, or has ended")
+        if state.is_revoked(token.certificate):
+            raise unauthenticated(f"token {token.id} was made with certificate {token.certificate}, which is revoked")
         limit = Limit(role=token.role, tenants=token.tenants, queues=token.queues)
         return Identity(user=token.user, groups=token.groups, limit=limit)
 
@@ -134,12 +136,12 @@ class Access:
 
     def check_certificate(self, caller: Caller) -> None:
         """Raises ApiError for a caller whose certificate is revoked, or one that came through a master whose is."""
-        for marks, whose in ((caller.certificate, caller.name), (caller.through, "a master that passed on its call")):
-            if self._replication.state.is_revoked(marks):
+        for serial, whose in ((caller.certificate, caller.name), (caller.through, "a master that passed on its call")):
+            if self._replication.state.is_revoked(serial):
                 raise ApiError(
                     grpc.StatusCode.UNAUTHENTICATED,
                     "the certificate is not valid, or not any more: get another one",
-                    audited=f"the certificate of {whose} is revoked ({marks[0]})",
+                    audited=f"the certificate of {whose} is revoked (serial number {serial})",
                 )
 
     def _check_level(self, caller: Caller) -> None:

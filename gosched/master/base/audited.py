@@ -172,7 +172,7 @@ def object_of(request: Any, answer: Any) -> str:
         ("name", ["" if _secret_of(request) else _text(getattr(request, "name", ""))]),
         ("master", [_text(getattr(request, "id", ""))]),
         ("action", [_action(getattr(request, "action", 0))]),
-        ("certificate", [getattr(request, "mark", ""), *_revoked(answer)]),
+        ("certificate", [getattr(request, "serial", ""), *_revoked(answer)]),
         ("level", [getattr(request, "level", "")]),
         ("labels", [f"{key}={value}" for key, value in _pairs(request, "labels")]),
         ("drop", [*_some(request, "drop_labels"), *_some(request, "drop_taints")]),

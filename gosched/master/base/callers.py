@@ -23,10 +23,10 @@ from gosched.master.base.errors import ApiError
 from gosched.master.base.local_accounts import LocalUser
 from gosched.master.base.methods import method_of
 from gosched.wire.certificates import names_of, names_of_call
-from gosched.wire.fingerprints import marks_of, marks_of_call
 from gosched.wire.plain_text import host_of, refusal
 from gosched.wire.role_rules import BUILT_IN, CertificateNames, RoleReader
 from gosched.wire.roles import SCHEME, BadCertificate, CertificateHolder, Role, identity_of
+from gosched.wire.serials import serial_of, serial_of_call
 
 FORWARDED = "gosched-forwarded"  # the caller of a call that was passed on; `1` from masters of earlier releases
 IDENTITY = "gosched-identity"  # what else is known of that caller, as JSON
@@ -54,10 +54,10 @@ class Caller:
     until_ms: int = 0
     #: It showed no certificate: it is nobody until its token says who it is.
     is_guest: bool = False
-    #: Marks of the certificate that it showed; empty: none, or they are not known.
-    certificate: tuple[str, ...] = field(default=(), compare=False)
+    #: Serial number of the certificate that it showed; empty: it showed none.
+    certificate: str = field(default="", compare=False)
     #: The same of the master that passed its call on.
-    through: tuple[str, ...] = field(default=(), compare=False)
+    through: str = field(default="", compare=False)
     #: Where it called from; no rule is made from it. Empty: not known, or from this master itself.
     address: str = field(default="", compare=False)
 
@@ -140,12 +140,12 @@ class Callers:
             return Caller(role=Role.CLIENT, name=address, is_guest=True, address=address)
         names = names_of_call(certificate)
         direct = _read(partial(self._roles.holder, names))
-        marks = marks_of_call(certificate)
-        if direct.role is Role.MASTER and named not in ("", UNNAMED):
+        serial = serial_of_call(certificate)
+        if serial and direct.role is Role.MASTER and named not in ("", UNNAMED):
             address = _forwarded_address(context) or address
             passed_on = _passed_on(_read(partial(identity_of, [named])), metadata.get(IDENTITY, ""), address)
-            return replace(passed_on, through=marks)
-        return self._certified(direct, names, marks, address)
+            return replace(passed_on, through=serial)
+        return self._certified(direct, names, serial, address)
 
     def of_request(self, transport: Any) -> Caller:
         """Return the caller of an HTTP request. Raises ApiError."""
@@ -159,7 +159,7 @@ class Callers:
             return Caller(role=None, name=host, address=host)
         names = names_of(certificate)
         der = transport.get_extra_info("ssl_object").getpeercert(binary_form=True)
-        return self._certified(_read(partial(self._roles.holder, names)), names, marks_of(der), host)
+        return self._certified(_read(partial(self._roles.holder, names)), names, serial_of(der), host)
 
     def _of_socket(self, peer: str) -> Caller:
         """Return the account that called through this master's socket. Raises ApiError for any other connection of
@@ -168,13 +168,14 @@ class Callers:
             raise denied("this connection did not come through the socket of this master")
         return Caller(role=Role.CLIENT, name=found.user, groups=found.groups, address=OF_THIS_MACHINE)
 
-    def _certified(
-        self, holder: CertificateHolder, names: CertificateNames, marks: tuple[str, ...], address: str
-    ) -> Caller:
-        """Return the holder of a certificate. Raises ApiError for a name of another kind of user."""
+    def _certified(self, holder: CertificateHolder, names: CertificateNames, serial: str, address: str) -> Caller:
+        """Return the holder of a certificate. Raises ApiError for a name of another kind of user, and where it cannot
+        be seen whether the certificate is revoked."""
+        if not serial:
+            raise denied("the certificate cannot be read")
         if holder.role is not Role.CLIENT:
             name = holder.name or address
-            return Caller(role=holder.role, name=name, cluster=holder.cluster, certificate=marks, address=address)
+            return Caller(role=holder.role, name=name, cluster=holder.cluster, certificate=serial, address=address)
         name = holder.name or _read(partial(self._roles.user_name, names))
         groups = self._roles.groups(names)
         for one in (name, *groups):
@@ -185,7 +186,7 @@ class Callers:
             name=name or address,
             cluster=holder.cluster,
             groups=groups,
-            certificate=marks,
+            certificate=serial,
             address=address,
         )
 
@@ -219,7 +220,7 @@ def _passed_on(holder: CertificateHolder, more: str, address: str) -> Caller:
             groups=tuple([str(group) for group in groups]),
             token=str(token),
             until_ms=int(until_ms),
-            certificate=tuple([str(mark) for mark in told.get("certificate", ())]),
+            certificate=str(told.get("certificate", "")),
             is_guest=bool(told.get("guest", False)),
             address=address,
         )
