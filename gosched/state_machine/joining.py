@@ -92,7 +92,7 @@ def renew(state: ClusterState, command: RenewJoinedNode) -> Outcome:
     if joined is None:
         detail = f"node {command.name[:MAX_NAME_LENGTH]!a} did not join with a token, or was removed"
         return Rejected(code=Code.NOT_FOUND, detail=detail)
-    if problem := why_not_renewed(joined, command.shown):
+    if problem := why_shut_out(state, joined, command.shown):
         return Rejected(code=Code.CONFLICT, detail=problem)
     found = check_hosts(command.hosts) or check_serial(command.certificate) or _check_moment(command.ends_at_ms)
     if found:
@@ -120,11 +120,13 @@ def why_unusable(token: JoinToken | None, token_id: str, digest: str, key: str |
     return ""
 
 
-def why_not_renewed(joined: JoinedNode, shown: str) -> str:
-    """Return why an agent with this certificate gets no other one; empty: it does."""
-    if shown in joined.certificates:
-        return ""
-    return f"node {joined.name} has another certificate since: join with a token"
+def why_shut_out(state: ClusterState, joined: JoinedNode, shown: str) -> str:
+    """Return why an agent with this certificate is not taken for a node that joined; empty: it is."""
+    if shown not in joined.certificates:
+        return f"node {joined.name} has another certificate since: join again, with a token"
+    if any(map(state.is_revoked, joined.certificates)):
+        return f"a certificate of node {joined.name} is revoked: join again, with a token"
+    return ""
 
 
 def forgotten(state: ClusterState, node: Node) -> None:

@@ -229,12 +229,13 @@ def test_a_master_whose_audit_log_cannot_be_opened_says_so_and_does_not_start(tm
 class Context:
     """What gRPC says of a call with a certificate of this role."""
 
-    def __init__(self, role: str, *metadata: tuple[str, str]) -> None:
+    def __init__(self, authority: Authority, role: str, *metadata: tuple[str, str]) -> None:
         self._role, self._metadata = role, metadata
+        self._pem = Path(authority.files("x", role).cert).read_bytes()
 
     def auth_context(self) -> dict[str, list[bytes]]:
         uri = f"gosched:///{self._role}/x".encode()
-        return {"transport_security_type": [b"ssl"], "peer_uri": [uri], "x509_pem_cert": [b"pem"]}
+        return {"transport_security_type": [b"ssl"], "peer_uri": [uri], "x509_pem_cert": [self._pem]}
 
     def invocation_metadata(self) -> tuple[tuple[str, str], ...]:
         return self._metadata
@@ -243,12 +244,14 @@ class Context:
         return "ipv4:10.0.0.2:999"
 
 
-def test_a_masters_word_alone_counts_for_the_address_of_a_call_that_was_passed_on() -> None:
+def test_a_masters_word_alone_counts_for_the_address_of_a_call_that_was_passed_on(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
     ann = Caller(role=Role.CLIENT, name="ann", address="10.0.0.1")
     assert dict(ann.header) == {FORWARDED: "gosched:///client/ann", FORWARDED_ADDRESS: "10.0.0.1"}
-    seen = [Callers().of_call(Context(role, *ann.header)) for role in ("master", "client", "agent")]
+    seen = [Callers().of_call(Context(authority, role, *ann.header)) for role in ("master", "client", "agent")]
     assert [(one.name, one.address) for one in seen] == [("ann", "10.0.0.1"), ("x", "10.0.0.2"), ("x", "10.0.0.2")]
-    assert Callers().of_call(Context("master", (FORWARDED, "1"), (FORWARDED_ADDRESS, "10.0.0.1"))).address == "10.0.0.2"
+    without_name = Context(authority, "master", (FORWARDED, "1"), (FORWARDED_ADDRESS, "10.0.0.1"))
+    assert Callers().of_call(without_name).address == "10.0.0.2"
 
 
 class Watched:

@@ -185,7 +185,7 @@ def test_only_the_newest_certificate_of_a_name_is_renewed_and_the_one_that_it_wa
     c.accept(renewal(SECOND, FIRST, ends_at_ms=10 * HOUR_MS))
     c.accept(renewal(THIRD, FIRST, ends_at_ms=10 * HOUR_MS))  # an agent that was killed before it had the second
     said = c.reject(renewal(FIRST, SECOND, ends_at_ms=10 * HOUR_MS), Code.CONFLICT)
-    assert said == "node n9 has another certificate since: join with a token"
+    assert said == "node n9 has another certificate since: join again, with a token"
     c.accept(renewal(SECOND, THIRD, ends_at_ms=10 * HOUR_MS))
     c.reject(renewal(THIRD, FIRST, ends_at_ms=10 * HOUR_MS), Code.CONFLICT)
     c.reject(renewal("none", SECOND, ends_at_ms=10 * HOUR_MS), Code.INVALID)
@@ -204,6 +204,8 @@ def test_a_used_token_is_no_way_around_a_revocation_a_removal_or_the_time_to_rep
     assert c.accept(use(certificate=SECOND)).unchanged, "the answer was lost"
     c.accept(RevokeCertificate(revocation=Revocation(certificate=SECOND, at_ms=1_000)))
     c.reject(use(certificate=THIRD), Code.NOT_FOUND)
+    said = c.reject(renewal(THIRD, SECOND, ends_at_ms=10 * HOUR_MS), Code.CONFLICT)
+    assert said == "a certificate of node n9 is revoked: join again, with a token"
     c.accept(UnrevokeCertificate(certificate=SECOND))
     c.node("n9")
     c.die("n9")

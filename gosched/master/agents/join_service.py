@@ -31,7 +31,7 @@ from gosched.master.base.clock import StateClock
 from gosched.master.base.errors import ApiError, accepted, check_request_id, invalid, unavailable, unmet
 from gosched.master.base.proposals import Proposals
 from gosched.replication.interface import Replication
-from gosched.state_machine.joining import why_not_renewed, why_unusable
+from gosched.state_machine.joining import why_shut_out, why_unusable
 from gosched.wire.codec import map_pairs, to_message
 from gosched.wire.join_token import digest_of, id_of_token, new_join_token
 from gosched.wire.roles import node_label
@@ -104,7 +104,7 @@ class JoinService(join_pb2_grpc.JoinServiceServicer):
         if joined is None:
             raise unmet(f"node {caller.name[:MAX_NAME_LENGTH]!a} did not join with a token: join with one")
         shown = caller.certificate
-        if problem := why_not_renewed(joined, shown):
+        if problem := why_shut_out(self.replication.state, joined, shown):
             raise denied(problem)
         key, _ = await _key_of(request.csr)
         token = self.replication.state.join_tokens.get(joined.token_id)

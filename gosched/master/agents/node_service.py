@@ -51,6 +51,7 @@ from gosched.master.base.errors import ApiError, accepted, parsed, unavailable
 from gosched.master.base.leadership import Leadership
 from gosched.master.base.proposals import Proposals
 from gosched.replication.interface import Replication
+from gosched.state_machine.joining import why_shut_out
 from gosched.wire.codec import fill, map_pairs, to_message
 from gosched.wire.roles import ANY_NODE, Role
 from gosched.wire.v1 import node_pb2, node_pb2_grpc, worker_pb2, worker_pb2_grpc
@@ -260,10 +261,8 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
         if caller.role is not Role.AGENT:
             return
         joined = self.replication.state.joined_nodes.get(caller.name)
-        if joined is not None and caller.certificate not in joined.certificates:
-            raise denied(
-                f"node {caller.name} has another certificate since: join with a token, or remove the node first"
-            )
+        if joined is not None and (problem := why_shut_out(self.replication.state, joined, caller.certificate)):
+            raise denied(problem)
         if caller.name in (ANY_NODE, node_id):
             return
         if joined is not None:

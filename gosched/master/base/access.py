@@ -27,7 +27,6 @@ from gosched.core.access import (
     is_in_tenant,
     job_object,
     may,
-    may_in_tenant,
     may_run_as,
     may_set_quota,
     may_somewhere,
@@ -40,6 +39,7 @@ from gosched.core.records.access import Binding
 from gosched.core.records.job import Job
 from gosched.core.records.tenant import Quota
 from gosched.core.spec.job_spec import JobSpec
+from gosched.core.spec.secret_use import secret_names
 from gosched.core.state.cluster_state import ClusterState
 from gosched.identity.claims import VerifiedToken
 from gosched.identity.oidc import OidcVerifier
@@ -63,6 +63,7 @@ _ON_OBJECTS = (
     Permission.SET_QUOTA,
     Permission.SET_QUEUE,
     Permission.SET_SECRET,
+    Permission.USE_SECRET,
 )
 
 T = TypeVar("T")
@@ -216,30 +217,30 @@ class Access:
             raise self._refusal(identity, permission, on)
 
     def check_submission(self, caller: Caller, spec: JobSpec) -> None:
-        """Raises ApiError unless the caller may submit this job, and run its tasks as the accounts that it names."""
+        """Raises ApiError unless the caller may submit this job, give its tasks the secrets that it names, and run them
+        as its accounts."""
         on = Object(tenant=spec.tenant, queue=spec.queue)
         self.check(caller, Permission.SUBMIT, on)
         identity = self.identity(caller)
         if identity is None:
             return
+        if any(secret_names(group.secrets, group.isolation.registry) for group in spec.groups):
+            self.check(caller, Permission.USE_SECRET, Object(tenant=spec.tenant))
         for account in dict.fromkeys(group.isolation.user for group in spec.groups):
             if account and not may_run_as(self.bindings_of(identity), identity, on, account):
                 raise denied(f"{identity.user} may not run tasks as the account {account[:MAX_NAME_LENGTH]!a}")
 
     def lists_secrets(self, caller: Caller, tenant: str) -> bool:
-        """Return whether the caller may know the names of a tenant's secrets: it submits there, or sets them."""
-        identity = self.identity(caller)
-        return identity is None or any(
-            may_in_tenant(self.bindings_of(identity), identity, permission, tenant)
-            for permission in (Permission.SUBMIT, Permission.SET_SECRET)
-        )
+        """Return whether the caller may know the names of a tenant's secrets."""
+        on = Object(tenant=tenant)
+        return self.may(caller, Permission.USE_SECRET, on) or self.may(caller, Permission.SET_SECRET, on)
 
     def check_lists_secrets(self, caller: Caller, tenant: str) -> None:
         """Raises ApiError unless the caller may know the names of a tenant's secrets."""
         if not self.lists_secrets(caller, tenant):
             identity = self.identity(caller)
             assert identity is not None, "it was judged"
-            raise self._refusal(identity, Permission.SUBMIT, Object(tenant=tenant))
+            raise self._refusal(identity, Permission.USE_SECRET, Object(tenant=tenant))
 
     def check_job(self, caller: Caller, permission: Permission, job: Job | None, asked: str) -> Job:
         """Return the job. Raises ApiError where there is none, or none that the caller sees, and where the caller may

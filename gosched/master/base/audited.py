@@ -20,7 +20,8 @@ from gosched.master.base.callers import ITSELF, Caller
 from gosched.master.base.errors import ApiError
 from gosched.master.base.methods import OWN, method_of
 from gosched.wire.join_token import id_of_token
-from gosched.wire.v1 import secret_pb2
+from gosched.wire.serials import serial_of_pem
+from gosched.wire.v1 import join_pb2, secret_pb2
 
 REFUSALS = frozenset({grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNAUTHENTICATED})
 _GONE = "the caller went away before the answer: what it asked for may have been done"
@@ -172,7 +173,7 @@ def object_of(request: Any, answer: Any) -> str:
         ("name", ["" if _secret_of(request) else _text(getattr(request, "name", ""))]),
         ("master", [_text(getattr(request, "id", ""))]),
         ("action", [_action(getattr(request, "action", 0))]),
-        ("certificate", [getattr(request, "serial", ""), *_revoked(answer)]),
+        ("certificate", [getattr(request, "serial", ""), *_revoked(answer), _issued(answer)]),
         ("level", [getattr(request, "level", "")]),
         ("labels", [f"{key}={value}" for key, value in _pairs(request, "labels")]),
         ("drop", [*_some(request, "drop_labels"), *_some(request, "drop_taints")]),
@@ -190,6 +191,11 @@ def _revoked(answer: Any) -> list[str]:
     """Return what certificate was revoked, and whose."""
     found = getattr(answer, "revocation", None)
     return [found.certificate, found.holder] if found is not None else []
+
+
+def _issued(answer: Any) -> str:
+    """Return the serial number of the certificate that an agent gets."""
+    return serial_of_pem(answer.certificate) if isinstance(answer, join_pb2.JoinResponse) else ""
 
 
 def _some(request: Any, field: str) -> list[Any]:

@@ -111,7 +111,7 @@ METHODS: Mapping[str, Method] = {
     "AccessService/ListRevocations": _call(Permission.ADMINISTER, is_recorded=False),
     "AccessService/UnrevokeCertificate": _call(Permission.ADMINISTER),
     "SecretService/SetSecret": _call(Permission.SET_SECRET),
-    "SecretService/ListSecrets": _call(Permission.SUBMIT, is_recorded=False),
+    "SecretService/ListSecrets": _call(Permission.USE_SECRET, is_recorded=False),
     "SecretService/DeleteSecret": _call(Permission.SET_SECRET),
     "SecretService/RotateSecrets": _call(Permission.ADMINISTER),
     "JoinService/GetAuthority": _call(Needs.NOTHING, roles=_BOTH, is_recorded=False, by_leader=False),
