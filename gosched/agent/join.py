@@ -60,7 +60,7 @@ class Joining:
     """How this agent has its certificates by itself."""
 
     files: JoinFiles
-    #: `TOKEN`, `@FILE` or `-`, as it was given; empty: there is none.
+    #: `TOKEN` or `@FILE`, as it was given; empty: there is none.
     given: str
 
     def secret(self) -> JoinSecret | None:
@@ -75,12 +75,14 @@ class Joining:
 
 def begin_joining(settings: AgentSettings, given: str) -> tuple[AgentSettings, Joining | None]:
     """Return the settings with the TLS files of an agent that joins, or has joined, by itself; None: this one does
-    not. `given`: by a flag or the environment. Raises ConfigError."""
+    not. `given`: by a flag or the environment, `-` for a line of standard input. Raises ConfigError."""
     if settings.tls is not None:
         if given:
             raise ConfigError("--join: tls is set, too: leave one out")
         return settings, None
     files = JoinFiles(Path(settings.data_dir).absolute())
+    if given == "-":  # here, where a signal ends the agent that waits for it
+        given = "" if files.is_valid else sys.stdin.readline(MAX_TOKEN_BYTES).strip() or "nothing on standard input"
     if not given and settings.join_token_file:
         given = f"@{settings.join_token_file}"
     if not given and not files.has_joined:
@@ -257,8 +259,6 @@ def _check(answer: join_pb2.JoinResponse, key: Any) -> None:
 
 def _read(given: str) -> str:
     """Return the text of a token. Raises CannotStart."""
-    if given == "-":
-        return sys.stdin.readline(MAX_TOKEN_BYTES)
     if not given.startswith("@"):
         return given
     path = given[1:]

@@ -41,6 +41,14 @@ class JoinFiles:
     def has_joined(self) -> bool:
         return (self.folder / CERT).exists() or (self.folder / f"{CERT}{_NEW}").exists()
 
+    @property
+    def is_valid(self) -> bool:
+        """Return whether there is a certificate that has not ended."""
+        try:
+            return not self.why_over()
+        except (OSError, ValueError):
+            return False
+
     def open(self) -> None:
         """Make the directory, and finish what a killed agent began. Raises OSError."""
         self.folder.mkdir(mode=0o700, exist_ok=True)

@@ -214,7 +214,7 @@ async def run(
         )
         renewal: Renewal | None = None
         if joining is not None and tls is not None:
-            dial = Connector(tls, cluster, _CHANNEL_OPTIONS)
+            dial = Connector(tls, cluster, _CHANNEL_OPTIONS, revoked.holds)
             renewal = Renewal(joining.files, tls, dial, settings.masters, tls.current.holder.name, hosts)
         log.info("agent started", address=address)
         if host.tree.isolation:

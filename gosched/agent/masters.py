@@ -11,7 +11,7 @@ import contextlib
 import random
 import ssl
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import grpc
@@ -21,11 +21,11 @@ from gosched.agent.host import CannotStart
 from gosched.config.address import split_address
 from gosched.config.settings import Tls
 from gosched.wire.certificates import names_of_call, server_identity
-from gosched.wire.fingerprints import marks_of_pem
 from gosched.wire.plain_text import host_of, refusal
 from gosched.wire.probe import TlsPaths, look
 from gosched.wire.role_rules import BUILT_IN, RoleReader, reader_of
 from gosched.wire.roles import ANY_NODE, BadCertificate, CertificateHolder, Role, node_label, server_name
+from gosched.wire.serials import serial_of_call, serial_of_pem
 from gosched.wire.tls_watch import TlsSet, TlsWatch
 
 LOOK_S = 3.0  # at a master's certificate
@@ -71,16 +71,16 @@ class Connector:
         tls: TlsWatch | None,
         cluster: str,
         options: list[tuple[str, Any]],
-        revoked: Callable[[Iterable[str]], bool] = lambda marks: False,
+        revoked: Callable[[str], bool],
     ) -> None:
-        """`revoked`: whether a certificate with these marks is revoked."""
+        """`revoked`: whether the certificate with this serial number is revoked."""
         self._cluster = cluster
         self._options = options
         self._tls = tls
         self._paths = TlsPaths(cert=tls.cert, key=tls.key, ca=tls.ca) if tls else None
         self._used: TlsSet | None = None  # by the newest channel
         self._revoked = revoked
-        self._master: tuple[str, ...] = ()  # marks of the certificate that the newest channel takes
+        self._master = ""  # serial number of the certificate that the newest channel takes
         self._ends = 0.0  # of the newest channel, in seconds of the monotonic clock
 
     @property
@@ -109,7 +109,9 @@ class Connector:
             raise Unreachable(str(error) or f"no answer within {LOOK_S:.0f} s") from error
         if holder.role is not Role.MASTER or not holder.is_of(self._cluster):
             raise NotAMaster(f"it shows the certificate of {_shown(holder)}, which is no master of this agent's")
-        self._master = marks_of_pem(certificate)
+        self._master = serial_of_pem(certificate)
+        if not self._master:
+            raise NotAMaster(f"the certificate of {_shown(holder)} that it shows cannot be read")
         if self._revoked(self._master):
             raise NotAMaster(f"the certificate of {_shown(holder)} that it shows is revoked")
         credentials = grpc.ssl_channel_credentials(certificate, used.pem.key, used.pem.cert)
@@ -129,10 +131,10 @@ class MastersOnly(grpc.aio.ServerInterceptor):
         cluster: str,
         *,
         tls: bool,
-        revoked: Callable[[Iterable[str]], bool] = lambda marks: False,
+        revoked: Callable[[str], bool],
         roles: RoleReader = BUILT_IN,
     ) -> None:
-        """`revoked`: whether a certificate with these marks is revoked. `roles`: says what certificates are."""
+        """`revoked`: whether the certificate with this serial number is. `roles`: says what certificates are."""
         self._roles = roles
         self._revoked = revoked
         self._cluster = cluster
@@ -176,7 +178,8 @@ class MastersOnly(grpc.aio.ServerInterceptor):
             holder = self._roles.holder(names_of_call(certificate))
         except BadCertificate as error:
             return str(error)
-        if self._revoked(marks_of_pem(b"".join(certificate.get("x509_pem_cert", ())[:1]))):
+        serial = serial_of_call(certificate)
+        if not serial or self._revoked(serial):
             return _NOT_VALID
         if holder.role is Role.MASTER and holder.is_of(self._cluster):
             return ""

@@ -54,12 +54,12 @@ class Renewal:
 
     async def run(self) -> NoReturn:
         """Renew for as long as the agent runs."""
-        due_s = self._due_s()
+        due_s = ends_s = 0.0
         while True:
-            await asyncio.sleep(self._pause_s(due_s))
+            await asyncio.sleep(self._pause_s(due_s, ends_s))
             try:
-                if await self._look(is_due=time.time() >= due_s):
-                    due_s = self._due_s()
+                if not due_s or await self._look(is_due=time.time() >= due_s):
+                    due_s, ends_s = self._due_s()
                 self._failures = 0
             except (grpc.aio.AioRpcError, NotAMaster, Unreachable, OSError, ValueError) as error:
                 self._fail(error)
@@ -108,15 +108,17 @@ class Renewal:
         signers = [key_digest(one.public_key()).hex() for one in (*chain, *mine) if signed_by(own, one)]
         return bool(told.signer) and told.signer not in signers
 
-    def _due_s(self) -> float:
-        """Return when the certificate is renewed, in seconds since 1970: not all agents at once."""
+    def _due_s(self) -> tuple[float, float]:
+        """Return when the certificate is renewed, which not all agents do at once, and when it ends, both in seconds
+        since 1970. Raises OSError, ValueError."""
         own = self._files.chain()[0]
         begins_s, ends_s = own.not_valid_before_utc.timestamp(), own.not_valid_after_utc.timestamp()
-        return ends_s - (ends_s - begins_s) * LEFT * random.uniform(0.85, 1.0)
+        return ends_s - (ends_s - begins_s) * LEFT * random.uniform(0.85, 1.0), ends_s
 
-    def _pause_s(self, due_s: float) -> float:
+    def _pause_s(self, due_s: float, ends_s: float) -> float:
+        """`due_s`: 0: it is not known yet."""
         if self._failures:
-            left_s = max(0.0, self._files.chain()[0].not_valid_after_utc.timestamp() - time.time())
+            left_s = max(0.0, ends_s - time.time())
             longest_s: float = min(
                 max(left_s / 10, PAUSE_MIN_S), PAUSE_MAX_S, PAUSE_MIN_S * 2 ** min(self._failures, 10)
             )

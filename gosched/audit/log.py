@@ -8,7 +8,6 @@ Invariant: the next record that is written after a loss says how many were lost.
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections import deque
@@ -151,10 +150,10 @@ class AuditLog:
             first = replace(records[0], lost=lost) if lost else records[0]
             try:
                 self._target.append([first, *records[1:]])
-            except OSError as error:
+            except Exception as error:  # whatever it is: records wait, and it is tried again
                 if not self._is_failing:
                     self._is_failing = True
-                    self._failed(error.strerror or os.strerror(error.errno or 0))
+                    self._failed((error.strerror if isinstance(error, OSError) else "") or repr(error))
                 return False
             self._is_failing = False
             with self._wake:

@@ -90,7 +90,7 @@ def can_i(
     """Say whether you have PERMISSION, such as submit; without it, who you are.
 
     Exits with 1 if you have not. Permissions: view, view-job, read-logs, exec, submit, change-job, set-quota,
-    set-queue, set-secret, operate, administer, grant.
+    set-queue, set-secret, use-secret, operate, administer, grant.
     """
     found = connect(ctx).check_access(
         permission or "", tenant=tenant, queue=queue, job=job, user=user, groups=list(groups)

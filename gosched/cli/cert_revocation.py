@@ -11,16 +11,11 @@ from gosched.api.json.revocation import revocation_json
 from gosched.cli.connect import connect, output_option, watch_option
 from gosched.cli.output import Column, print_listing, say
 from gosched.config.errors import ConfigError
-from gosched.core.records.revocation import SERIAL
-from gosched.wire.fingerprints import MAX_CERTIFICATE_BYTES, mark_in
+from gosched.wire.serials import MAX_CERTIFICATE_BYTES, serial_in
 
 _CERTIFICATE = re.compile(rb"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL)
-_SHOWN = 16  # digits of a fingerprint, as `cert show` says its id
 _COLUMNS: list[Column] = [
-    (
-        "CERTIFICATE",
-        lambda r: r["certificate"] if r["certificate"].startswith("serial:") else r["certificate"][:_SHOWN],
-    ),
+    ("SERIAL", lambda r: r["certificate"]),
     ("ROLE", lambda r: r["role"] or "-"),
     ("HOLDER", lambda r: r["holder"] or "-"),
     ("BY", lambda r: r["by"] or "-"),
@@ -31,15 +26,16 @@ _COLUMNS: list[Column] = [
 
 
 @click.command("revoke")
-@click.argument("certificate", metavar="FILE|FINGERPRINT|SERIAL")
+@click.argument("certificate", metavar="FILE|SERIAL")
 @click.option("--reason", default="", metavar="TEXT", help="Why, for who lists revoked certificates.")
 @click.option("--force", is_flag=True, help="Also the certificate that this very command uses.")
 @click.pass_context
 def revoke(ctx: click.Context, certificate: str, reason: str, force: bool) -> None:
     """Have all masters refuse a certificate from now on.
 
-    Give its file where you have it: masters then know whose it is, and when it ends. Otherwise its SHA-256 fingerprint
-    or its serial number, in hex, as `goschedctl cert show` and OpenSSL print them.
+    Give its file where you have it: masters then know whose it is, and when it ends. Otherwise its serial number in
+    hex, as `goschedctl cert show` and OpenSSL print it. (A fingerprint is of the signature, too, of which whoever has
+    the certificate can make a second valid form.)
     """
     done = connect(ctx).revoke_certificate(_target(certificate), reason=reason, force=force)
     found = done.revocation
@@ -64,32 +60,28 @@ def revoked(ctx: click.Context, output: str, watch: bool) -> None:
 
 
 @click.command("unrevoke")
-@click.argument("certificate", metavar="FILE|FINGERPRINT|SERIAL")
+@click.argument("certificate", metavar="FILE|SERIAL")
 @click.pass_context
 def unrevoke(ctx: click.Context, certificate: str) -> None:
     """Have masters take a certificate again that was revoked by mistake."""
     target = _target(certificate)
     if isinstance(target, bytes):
-        from gosched.wire.fingerprints import marks_of_pem
+        from gosched.wire.serials import serial_of_pem
 
-        target = next(iter(marks_of_pem(target)), "")
+        target = serial_of_pem(target)
     connect(ctx).unrevoke_certificate(target)
     say(f"{target}: taken again")
 
 
-def _short(mark: str) -> str:
-    return mark if mark.startswith(SERIAL) else mark[:_SHOWN]
-
-
 def _target(text: str) -> bytes | str:
-    """Return a certificate (PEM), without what else is in its file, or the mark of one. Raises ConfigError."""
-    if mark := mark_in(text):
-        return mark
+    """Return a certificate (PEM), without what else is in its file, or the serial number of one. Raises ConfigError."""
+    if serial := serial_in(text):
+        return serial
     try:
         with Path(text).open("rb") as file:
             found = _CERTIFICATE.search(file.read(MAX_CERTIFICATE_BYTES * 16))
     except OSError as error:
-        hint = "or give a SHA-256 fingerprint (64 digits in hex) or a serial number"
+        hint = "or give a serial number, in hex"
         raise ConfigError(f"cannot read {text}: {error.strerror}; {hint}") from error
     if found is None:
         raise ConfigError(f"{text}: not a certificate in PEM form")

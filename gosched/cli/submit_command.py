@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,8 @@ from gosched.cli.job_flags import DashedCommand, job_options, submit_options
 from gosched.cli.job_input import AnyJob, draft_of, read_by_master
 from gosched.cli.output import Json, as_data, emit, say
 from gosched.cli.tracing import trace_this
-from gosched.client import GoSchedClient, Submitted
-from gosched.client.reading import ReadJob, submit_read
+from gosched.client import GoSchedClient, NotSubmitted, Submitted
+from gosched.client.reading import ReadJob, submit_all_read, submit_read
 
 
 def format_or_file(ctx: click.Context, param: click.Parameter, value: str) -> str | Path:
@@ -57,6 +58,8 @@ def command(
     With FILE, flags take the place of what it says, for each of its jobs; --env, --labels, --volume and --after add to
     it. A flag that would be of one task group among several is refused: --set says of which.
 
+    The jobs of a file are submitted by one request, each with an outcome of its own. Exit code 1: one was not taken.
+
     \b
     Examples:
       goschedctl submit job.yaml
@@ -75,17 +78,18 @@ def command(
         raise click.UsageError(
             "--wait: a schedule has no end; wait for one of its runs, such as: goschedctl job wait NAME.1"
         )
-    if request_id and len(specs) > 1:
-        raise click.UsageError(f"--request-id names one job; there are {len(specs)} in {file}")
     if isinstance(output, Path) and len(specs) > 1:
         raise click.UsageError(f"--output FILE is of one job; there are {len(specs)} in {file}")
     if isinstance(output, Path):
         return _with_output_in(output, client, specs[0], request_id, timeout_s)
-    submitted = [submit(client, spec, request_id) for spec in specs]
-    _print(submitted, specs, output)
-    if not wait:
-        return 0
-    return _wait(client, [(spec.name, answer.job_id) for spec, answer in zip(specs, submitted, strict=True)], timeout_s)
+    if len(specs) > 1:
+        submitted = _submit_all(client, specs, request_id)
+    else:
+        submitted = [(specs[0].name, submit(client, specs[0], request_id))]
+    _print(submitted, output, is_list=len(specs) > 1)
+    if len(submitted) < len(specs):
+        return 1
+    return _wait(client, [(name, answer.job_id) for name, answer in submitted], timeout_s) if wait else 0
 
 
 def submit(client: GoSchedClient, spec: AnyJob, request_id: str | None = None) -> Submitted:
@@ -94,10 +98,32 @@ def submit(client: GoSchedClient, spec: AnyJob, request_id: str | None = None) -
         answer = submit_read(client, spec, request_id)
     else:
         answer = client.submit(spec, request_id=request_id)
-    say(f"{spec.name}: {'already submitted' if answer.unchanged else 'submitted'} as {answer.job_id}")
-    for warning in answer.warnings:
-        say(f"{spec.name}: warning: {warning}")
+    _say(spec.name, answer)
     return answer
+
+
+def _submit_all(client: GoSchedClient, specs: list[AnyJob], request_id: str | None) -> list[tuple[str, Submitted]]:
+    """Submit jobs by one request, say what became of each on stderr, and return those that were taken, with their
+    names."""
+    answers: Sequence[Submitted | NotSubmitted]
+    if read := [spec for spec in specs if isinstance(spec, ReadJob)]:
+        answers = submit_all_read(client, read, request_id)
+    else:
+        answers = client.submit_all([spec for spec in specs if not isinstance(spec, ReadJob)], request_id=request_id)
+    taken = []
+    for spec, answer in zip(specs, answers, strict=True):
+        if isinstance(answer, NotSubmitted):
+            say(f"{spec.name}: not submitted: {answer.problem}")
+        else:
+            _say(spec.name, answer)
+            taken.append((spec.name, answer))
+    return taken
+
+
+def _say(name: str, answer: Submitted) -> None:
+    say(f"{name}: {'already submitted' if answer.unchanged else 'submitted'} as {answer.job_id}")
+    for warning in answer.warnings:
+        say(f"{name}: warning: {warning}")
 
 
 def _wait(client: GoSchedClient, left: list[tuple[str, str]], timeout_s: float | None) -> int:
@@ -132,12 +158,12 @@ def _with_output_in(
     return detail.exit_code
 
 
-def _print(submitted: list[Submitted], specs: list[AnyJob], output: str) -> None:
+def _print(submitted: list[tuple[str, Submitted]], output: str, *, is_list: bool) -> None:
     shapes: list[Json] = [
-        {"id": answer.job_id, "name": spec.name, "unchanged": answer.unchanged, "warnings": list(answer.warnings)}
-        for answer, spec in zip(submitted, specs, strict=True)
+        {"id": answer.job_id, "name": name, "unchanged": answer.unchanged, "warnings": list(answer.warnings)}
+        for name, answer in submitted
     ]
     if output in ("json", "yaml"):
-        emit(as_data(shapes[0] if len(shapes) == 1 else shapes, output))
-    else:
-        emit("\n".join(answer.job_id for answer in submitted))
+        emit(as_data(shapes if is_list else shapes[0], output))
+    elif submitted:
+        emit("\n".join(answer.job_id for _, answer in submitted))

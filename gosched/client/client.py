@@ -69,7 +69,7 @@ class GoSchedClient(Transport):
         from gosched.client.tracing import submit_span
 
         spec = spec_of(job)
-        with submit_span(spec.name) as span:
+        with submit_span([spec.name]) as span:
             answer = self._do(job_calls.submit(spec, request_id, span.metadata))
             span.took(answer.job_id)
         return self._handle(answer, spec.name)
@@ -85,9 +85,11 @@ class GoSchedClient(Transport):
         """Submit up to 10,000 jobs by one request, and return what became of each. `all_or_nothing`: none is submitted
         where one is found wrong before the first submission. A repeat of an own `request_id` submits none twice."""
         from gosched.client.spec import specs_of
+        from gosched.client.tracing import submit_span
 
         specs = specs_of(jobs)
-        answers = self._do(job_calls.submit_all(specs, all_or_nothing, request_id))
+        with submit_span([spec.name for spec in specs]) as span:
+            answers = self._do(job_calls.submit_all(specs, all_or_nothing, request_id, span.metadata))
         return [
             self._handle(answer, spec.name) if isinstance(answer, Submitted) else answer
             for answer, spec in zip(answers, specs, strict=True)

@@ -7,12 +7,13 @@ Invariant: what a master has read is submitted as it came, also fields that this
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from gosched.client.answers import Submitted
+from gosched.client.answers import NotSubmitted, Submitted
 from gosched.client.calls import SCHEDULER, Call, rpc
 from gosched.client.errors import Misused
-from gosched.client.requests.jobs import submit_message
+from gosched.client.requests.jobs import submit_message, submit_messages
 from gosched.client.tracing import submit_span
 from gosched.client.transport import Transport
 from gosched.config.errors import ConfigError
@@ -51,11 +52,20 @@ def read_jobs(client: Transport, draft: JobDraft) -> list[ReadJob]:
 
 def submit_read(client: Transport, job: ReadJob, request_id: str | None = None) -> Submitted:
     """Submit a job that a master has read, as `client.submit` does. Raises GoSchedError."""
-    with submit_span(job.name) as span:
+    with submit_span([job.name]) as span:
         spec = types_pb2.JobSpec.FromString(job.spec)
         answer = client._do(submit_message(spec, request_id, span.metadata))
         span.took(answer.job_id)
     return answer
+
+
+def submit_all_read(
+    client: Transport, jobs: Sequence[ReadJob], request_id: str | None = None
+) -> list[Submitted | NotSubmitted]:
+    """Submit jobs that a master has read by one request, and return what became of each. Raises GoSchedError."""
+    specs = [types_pb2.JobSpec.FromString(job.spec) for job in jobs]
+    with submit_span([job.name for job in jobs]) as span:
+        return client._do(submit_messages(specs, False, request_id, span.metadata))
 
 
 def _request(draft: JobDraft) -> scheduler_pb2.ReadJobsRequest:

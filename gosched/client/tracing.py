@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -38,8 +38,9 @@ class SubmitSpan:
 
 
 @contextmanager
-def submit_span(job_name: str) -> Iterator[SubmitSpan]:
-    """Record a span `submit` by the process's own tracer, if it has one, and yield what the call is to carry."""
+def submit_span(job_names: Sequence[str]) -> Iterator[SubmitSpan]:
+    """Record a span `submit` of the jobs of one call by the process's own tracer, if it has one, and yield what goes
+    with the call."""
     inherited = parse_traceparent(os.environ.get("TRACEPARENT", ""))
     api = sys.modules.get(API)
     if api is None:
@@ -49,7 +50,7 @@ def submit_span(job_name: str) -> Iterator[SubmitSpan]:
     if inherited is not None and not api.get_current_span().get_span_context().is_valid:
         within = api.set_span_in_context(api.NonRecordingSpan(_told(api, inherited)))
     tracer = api.get_tracer("gosched.client")
-    attributes = {"gosched.job.name": job_name}
+    attributes = {"gosched.job.name": job_names[0]} if len(job_names) == 1 else {"gosched.jobs": len(job_names)}
     with tracer.start_as_current_span("submit", within, api.SpanKind.CLIENT, attributes) as span:
         yield SubmitSpan(context=_context(span.get_span_context()), span=span)
 

@@ -33,6 +33,8 @@ class Permission(Enum):
     SET_QUOTA = "set-quota"
     #: Secrets of a tenant: set and delete them.
     SET_SECRET = "set-secret"
+    #: Give them to tasks, and list their names.
+    USE_SECRET = "use-secret"
     SET_QUEUE = "set-queue"
     #: Nodes and reservations.
     OPERATE = "operate"
@@ -43,7 +45,7 @@ class Permission(Enum):
 
 
 class Reach(Enum):
-    """On what a role grants an permission."""
+    """On what a role grants a permission."""
 
     OWN = "own"
     SCOPE = "scope"
@@ -51,7 +53,7 @@ class Reach(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Object:
-    """What an permission is on. A job has all three; what belongs to no tenant has none."""
+    """What a permission is on. A job has all three; what belongs to no tenant has none."""
 
     tenant: str = ""
     #: A queue's path.
@@ -83,7 +85,8 @@ class Identity:
 CLUSTER = Object()
 
 _ON_JOBS = (Permission.VIEW_JOB, Permission.READ_LOGS, Permission.EXEC, Permission.SUBMIT, Permission.CHANGE_JOB)
-_OF_TENANTS = (*_ON_JOBS, Permission.SET_QUOTA, Permission.SET_SECRET)
+_OF_SECRETS = (Permission.SET_SECRET, Permission.USE_SECRET)
+_OF_TENANTS = (*_ON_JOBS, Permission.SET_QUOTA, *_OF_SECRETS)
 _OF_QUEUES = (*_ON_JOBS, Permission.SET_QUEUE)
 
 GRANTS: Mapping[AccessRole, Mapping[Permission, Reach]] = {
@@ -96,6 +99,7 @@ GRANTS: Mapping[AccessRole, Mapping[Permission, Reach]] = {
         Permission.VIEW: Reach.SCOPE,
         Permission.VIEW_JOB: Reach.SCOPE,
         Permission.SUBMIT: Reach.SCOPE,
+        Permission.USE_SECRET: Reach.SCOPE,
         Permission.READ_LOGS: Reach.OWN,
         Permission.EXEC: Reach.OWN,
         Permission.CHANGE_JOB: Reach.OWN,
@@ -104,7 +108,7 @@ GRANTS: Mapping[AccessRole, Mapping[Permission, Reach]] = {
         Permission.VIEW: Reach.SCOPE,
         Permission.SET_QUEUE: Reach.SCOPE,
         Permission.SET_QUOTA: Reach.SCOPE,
-        Permission.SET_SECRET: Reach.SCOPE,
+        **dict.fromkeys(_OF_SECRETS, Reach.SCOPE),
         **dict.fromkeys(_ON_JOBS, Reach.SCOPE),
     },
     AccessRole.OPERATOR: {
@@ -119,7 +123,7 @@ SCOPED = (AccessRole.VIEWER, AccessRole.SUBMITTER, AccessRole.TENANT_ADMIN)
 
 
 def job_object(job: Job) -> Object:
-    """Return a job as the object of an permission."""
+    """Return a job as the object of a permission."""
     return Object(tenant=job.spec.tenant, queue=job.spec.queue, owner=job.user if job.authenticated else "")
 
 
@@ -161,16 +165,6 @@ def is_in_tenant(bindings: Iterable[Binding], identity: Identity, tenant: str) -
     if limit is not None and limit.tenants and tenant not in limit.tenants:
         return False
     return any(names(one, identity) and (not one.tenants or tenant in one.tenants) for one in bindings)
-
-
-def may_in_tenant(bindings: Iterable[Binding], identity: Identity, permission: Permission, tenant: str) -> bool:
-    """Return whether the identity may do this in a tenant, in some queue at least."""
-
-    def grants(by: Binding | Limit) -> bool:
-        return permission in GRANTS.get(by.role, {}) and (not by.tenants or tenant in by.tenants)
-
-    limit = identity.limit
-    return (limit is None or grants(limit)) and any(names(one, identity) and grants(one) for one in bindings)
 
 
 def may_run_as(bindings: Iterable[Binding], identity: Identity, on: Object, account: str) -> bool:
@@ -219,6 +213,8 @@ def names(binding: Binding, identity: Identity) -> bool:
 def _grants(by: Binding | Limit, permission: Permission, on: Object, identity: Identity) -> bool:
     if permission is Permission.SET_QUEUE and by.role is AccessRole.TENANT_ADMIN and not by.queues:
         return False  # queues have no tenant: those that it names are its own, and no others
+    if permission in _OF_SECRETS and by.queues and not by.tenants:
+        return False  # who may submit in a queue for whatever tenant has not the secrets of all
     reach = GRANTS.get(by.role, {}).get(permission)
     if reach is None or (reach is Reach.OWN and on.owner != identity.user):
         return False

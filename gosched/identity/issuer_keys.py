@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from gosched.config.oidc_model import Oidc
 from gosched.identity.aside import in_thread
-from gosched.identity.discovery import BadDocument, Discovery, discovery_url, read_discovery
+from gosched.identity.discovery import Discovery, discovery_url, read_discovery
 from gosched.identity.fetching import TIMEOUT_S, Unreachable, fetch
 from gosched.identity.key_set import Key, KeySet, read_key_set
 
@@ -116,7 +116,7 @@ class IssuerKeys:
                 self._document, self._keys = await in_thread(
                     lambda: fetch_issuer(self._oidc.issuer, self._trust), "oidc-keys"
                 )
-        except (Unreachable, BadDocument, TimeoutError) as error:
+        except Exception as error:  # whatever came: the keys of the last fetch stay, and the next one is tried
             problem = str(error) or "no answer in time"
             if not self._problem:
                 left = "no token can be checked" if not self.are_known else "those of the last fetch stay in use"

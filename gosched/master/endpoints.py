@@ -146,7 +146,7 @@ class Endpoints:
 
     async def serve(self) -> None:
         """Answer calls over gRPC, too, now that there is a state."""
-        self._grpc.add(*self._services.values())
+        self._grpc.add(self._services)
         await self._grpc.start()
         if self._socket:
             await self._socket.open()

@@ -23,7 +23,7 @@ from gosched.master.agents.leases import Leases
 from gosched.master.agents.live_usage import LiveUsage
 from gosched.master.agents.node_control import UnfitNodes
 from gosched.master.agents.node_service import NodeService
-from gosched.master.agents.task_secrets import TaskSecrets
+from gosched.master.agents.secret_opener import SecretOpener
 from gosched.master.api.access_service import AccessService
 from gosched.master.api.cluster_service import ClusterService, keep_announced
 from gosched.master.api.metrics_facts import MetricsFacts
@@ -129,8 +129,8 @@ class MasterServer:
             period_s=settings.server.schedule_period_ms / 1000,
         )
         self._secret_keys = SecretKeys(settings.secrets)
-        self._task_secrets = TaskSecrets(keys=self._secret_keys, tls=settings.tls is not None)
-        self._dispatcher = Dispatcher(replication, self._agents, self._leader_traces, self._task_secrets)
+        self._secret_opener = SecretOpener(keys=self._secret_keys, tls=settings.tls is not None)
+        self._dispatcher = Dispatcher(replication, self._agents, self._secret_opener, self._leader_traces)
         self._schedules = Schedules(replication, self._proposals, clock)
         self._keeper = ClockKeeper(replication, self._proposals, self._masters, clock, bound_ms=bound_ms)
         self._levels = FeatureLevels(replication, self._members)
@@ -339,7 +339,7 @@ class MasterServer:
             clock=self._clock,
             settings=self._settings,
             access=self._access,
-            secrets=self._task_secrets,
+            secrets=self._secret_opener,
         )
 
     def _access_service(self) -> AccessService:

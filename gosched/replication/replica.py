@@ -202,7 +202,7 @@ class Replica:
                 tls=_tls(config),
                 timing=config.timing,
                 refused=self._on_refused,
-                revoked=lambda marks: self._applier.state.is_revoked(marks),
+                revoked=lambda serial: self._applier.state.is_revoked(serial),
             )
             self._snapshots.backlog = made.backlog
             return made

@@ -1,8 +1,9 @@
 """Tokens to join with, and the nodes whose agents joined with them.
 
 Invariant: a token is used for one key and one name; no token gives away the name of a node that is there, or is about
-to register, unless it names that node exactly. The record of a node that joined outlives it for as long as a
-certificate of its name may be valid, so an agent that comes back has the labels of its token still.
+to register, unless it names that node exactly, and then the certificates that the name had are renewed no more. The
+record of a node that joined outlives it for as long as a certificate of its name may be valid, so an agent that comes
+back has the labels of its token still.
 """
 
 from __future__ import annotations
@@ -12,12 +13,13 @@ from fnmatch import fnmatchcase
 
 from gosched.core.commands.join import CreateJoinToken, RenewJoinedNode, RevokeJoinToken, UseJoinToken
 from gosched.core.events import Event, NodeJoined
-from gosched.core.limits import MAX_JOIN_TOKENS, MAX_NAME_LENGTH, MAX_NODES
+from gosched.core.limits import MAX_JOIN_REPEAT_MS, MAX_JOIN_TOKENS, MAX_NAME_LENGTH, MAX_NODES
 from gosched.core.outcome import Accepted, Code, Outcome, Rejected
 from gosched.core.records.join import JoinedNode, JoinToken, is_pattern
 from gosched.core.records.node import Node
 from gosched.core.rules.finding import text_of
 from gosched.core.rules.join import check_hosts, check_join_token
+from gosched.core.rules.revocation import check_serial
 from gosched.core.rules.values import check_moment, check_name
 from gosched.core.state.cluster_state import ClusterState
 
@@ -52,7 +54,12 @@ def use(state: ClusterState, command: UseJoinToken, events: list[Event]) -> Outc
     problem = why_unusable(token, command.id, command.digest, command.key, command.node, state.clock_ms)
     if problem or token is None:
         return Rejected(code=Code.NOT_FOUND, detail=problem)
-    found = check_name("node", command.node) or check_hosts(command.hosts) or _check_moment(command.ends_at_ms)
+    found = (
+        check_name("node", command.node)
+        or check_hosts(command.hosts)
+        or check_serial(command.certificate)
+        or _check_moment(command.ends_at_ms)
+    )
     if found:
         return Rejected(code=Code.INVALID, detail=str(found))
     refused = _refusal(state, token, command.node)
@@ -72,6 +79,7 @@ def use(state: ClusterState, command: UseJoinToken, events: list[Event]) -> Outc
             token_id=token.id,
             joined_at_ms=at_ms,
             ends_at_ms=command.ends_at_ms,
+            certificates=(command.certificate,),
         )
     )
     if not token.used_key:
@@ -84,11 +92,16 @@ def renew(state: ClusterState, command: RenewJoinedNode) -> Outcome:
     if joined is None:
         detail = f"node {command.name[:MAX_NAME_LENGTH]!a} did not join with a token, or was removed"
         return Rejected(code=Code.NOT_FOUND, detail=detail)
-    found = check_hosts(command.hosts) or _check_moment(command.ends_at_ms)
+    if problem := why_shut_out(state, joined, command.shown):
+        return Rejected(code=Code.CONFLICT, detail=problem)
+    found = check_hosts(command.hosts) or check_serial(command.certificate) or _check_moment(command.ends_at_ms)
     if found:
         return Rejected(code=Code.INVALID, detail=str(found))
     ends_at_ms = max(joined.ends_at_ms, command.ends_at_ms)
-    state.put_joined_node(replace(joined, hosts=command.hosts, ends_at_ms=ends_at_ms, removed=False))
+    renewable = (command.certificate, command.shown)
+    state.put_joined_node(
+        replace(joined, hosts=command.hosts, ends_at_ms=ends_at_ms, removed=False, certificates=renewable)
+    )
     return Accepted(subject=joined.name)
 
 
@@ -104,6 +117,15 @@ def why_unusable(token: JoinToken | None, token_id: str, digest: str, key: str |
         return f"join token {token.id} has ended"
     if token.used_key and key is not None and (token.used_key, token.used_by) != (key, node):
         return f"join token {token.id} was used by node {token.used_by} already"
+    return ""
+
+
+def why_shut_out(state: ClusterState, joined: JoinedNode, shown: str) -> str:
+    """Return why an agent with this certificate is not taken for a node that joined; empty: it is."""
+    if shown not in joined.certificates:
+        return f"node {joined.name} has another certificate since: join again, with a token"
+    if any(map(state.is_revoked, joined.certificates)):
+        return f"a certificate of node {joined.name} is revoked: join again, with a token"
     return ""
 
 
@@ -124,9 +146,7 @@ def _refusal(state: ClusterState, token: JoinToken, node: str) -> Rejected | Non
         return Rejected(code=Code.CONFLICT, detail=f"the token is for the node {token.node}, not for {node}")
     joined = state.joined_nodes.get(node)
     if token.used_key:
-        if joined is not None and joined.token_id == token.id:
-            return None
-        return Rejected(code=Code.ALREADY_EXISTS, detail=f"node {node} has joined with another token since")
+        return _repeat_refusal(state, token, joined)
     if token.node == node and not is_pattern(token.node):
         return None
     is_there = node in state.nodes or any(known.name == node for known in state.nodes.values())
@@ -134,6 +154,16 @@ def _refusal(state: ClusterState, token: JoinToken, node: str) -> Rejected | Non
         return None
     advice = f"remove it first, or name it: goschedctl node join-token create --node {node}"
     return Rejected(code=Code.ALREADY_EXISTS, detail=f"there is a node {node} already: {advice}")
+
+
+def _repeat_refusal(state: ClusterState, token: JoinToken, joined: JoinedNode | None) -> Rejected | None:
+    """Return why a token is not used again by the key that used it, whose answer may have been lost; None: it is. The
+    key and the token may lie on a node's disk for long: they are no way around a revocation or a removal."""
+    if joined is None or joined.removed or joined.token_id != token.id:
+        return Rejected(code=Code.ALREADY_EXISTS, detail=f"node {token.used_by} was removed, or has joined again since")
+    if state.clock_ms - token.used_at_ms > MAX_JOIN_REPEAT_MS or any(map(state.is_revoked, joined.certificates)):
+        return Rejected(code=Code.NOT_FOUND, detail=f"join token {token.id} was used by node {token.used_by} already")
+    return None
 
 
 def _forget_ended(state: ClusterState) -> None:

@@ -20,7 +20,7 @@ from gosched.core.records.secret import Secret, secret_key
 from gosched.core.rules.secrets import check_secret
 from gosched.core.rules.values import check_id
 from gosched.core.spec.job_spec import JobSpec
-from gosched.core.spec.secret_use import registry_secret
+from gosched.core.spec.secret_use import secret_names
 from gosched.core.state.cluster_state import ClusterState
 from gosched.core.state.record_bytes import content_bytes
 
@@ -73,8 +73,7 @@ def reseal_secret(state: ClusterState, command: ResealSecret) -> Outcome:
 def missing_secret_problem(state: ClusterState, spec: JobSpec) -> str:
     """Return which secret a job names that its tenant does not have, in one line; empty: it has all."""
     for group in spec.groups:
-        of_registry = registry_secret(group.isolation.registry)
-        for name in [*[use.name for use in group.secrets], *([of_registry] if of_registry else [])]:
+        for name in secret_names(group.secrets, group.isolation.registry):
             key = secret_key(spec.tenant, name)
             if key not in state.secrets:
                 return f"group {group.name}: there is no secret {key}: set it with goschedctl secret set {key}"

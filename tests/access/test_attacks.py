@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from gosched.wire.v1 import access_pb2, scheduler_pb2, types_pb2
 from tests.access.stage import QUEUES, Stage, staged, submission
 from tests.access.test_guests import PORTS, guests_context, rest
 from tests.access.test_tokens import asked, code, with_token
+from tests.audit.lines import whole_lines
 from tests.master import http_client
 
 TINA, ROOT = Identity(user="tina"), Identity(user="root")
@@ -165,3 +167,51 @@ def test_an_array_that_is_hidden_is_not_there_as_a_parent_either(tmp_path: Path)
 async def refused(stage: Stage, request: Any) -> None:
     with pytest.raises(grpc.aio.AioRpcError, match="there is no job"):
         await stage.scheduler("sue").ListJobs(request)
+
+
+def test_who_may_change_queues_is_asked_of_a_repeat_too(tmp_path: Path) -> None:
+    """What is remembered of a request may be pushed out before it is asked for, and then its command is carried out."""
+
+    async def story() -> None:
+        async with staged(tmp_path) as stage:
+            names = {"client_id": "c", "request_id": "r"}
+            ends = access_pb2.RevokeTokenRequest(id="none", **names)
+            assert await code(stage.access("tina").RevokeToken(ends)) == "NOT_FOUND"
+            request = queues(*(replace(queue, weight=77) for queue in QUEUES))
+            request.client_id, request.request_id = names.values()
+            assert await code(stage.scheduler("tina").SetQueues(request)) == "PERMISSION_DENIED"
+
+    asyncio.run(story())
+
+
+def test_a_binding_of_queues_alone_gives_nobody_the_secrets_of_their_tenants() -> None:
+    eve = Identity(user="eve")
+
+    def bound(**scope: tuple[str, ...]) -> list[Binding]:
+        return [Binding(name="b", role=AccessRole.TENANT_ADMIN, users=("eve",), **scope)]
+
+    on = Object(tenant="payments", queue="research")
+    assert may(bound(queues=("research",)), eve, Permission.SUBMIT, on)
+    for permission in (Permission.USE_SECRET, Permission.SET_SECRET):
+        assert not may(bound(queues=("research",)), eve, permission, on)
+        assert may(bound(queues=("research",), tenants=("payments",)), eve, permission, on)
+        assert may(bound(), eve, permission, on)
+        narrow = Identity(user="eve", limit=Limit(role=AccessRole.TENANT_ADMIN, queues=("research",)))
+        assert not may(bound(), narrow, permission, on)
+
+
+def test_a_page_that_refuses_a_user_tells_the_audit_log_who_it_is(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with staged(tmp_path, {"server": PORTS, "audit": {}}) as stage:
+            secret = (await stage.access("sue").CreateToken(asked())).secret
+            await stage.bind()
+            headers = {"Authorization": f"Bearer {secret}"}
+            answer = await http_client.request(rest(stage), "GET", "/", headers=headers, tls=guests_context(stage))
+            assert answer.status == 403
+            lines: list[dict[str, Any]] = []
+            while not lines:  # it is written beside the answer
+                await asyncio.sleep(0.05)
+                lines = [one for one in whole_lines(tmp_path / "m1/audit") if one["action"] == "HTTP/GET /"]
+            assert [(one["user"], one["authenticated"]) for one in lines] == [("sue", "token")]
+
+    asyncio.run(story())

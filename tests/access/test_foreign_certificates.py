@@ -14,6 +14,7 @@ import pytest
 from gosched.agent.host import CannotStart
 from gosched.agent.masters import Connector, MastersOnly, NotAMaster
 from gosched.agent.masters import watched_tls as agents_tls
+from gosched.agent.revoked import RevokedMasters
 from gosched.config import ConfigError
 from gosched.config.settings import Tls
 from gosched.master.base.channels import watched_tls
@@ -118,8 +119,10 @@ def test_an_agent_obeys_and_asks_masters_of_that_form_alone(tmp_path: Path) -> N
     )
 
     async def story() -> None:
-        tls = agents_tls(tls_of(n1), ("n1", "id"))
-        agent = grpc.aio.server(interceptors=[MastersOnly("", tls=True, roles=reader_of(tls_of(n1)))])
+        tls, none = agents_tls(tls_of(n1), ("n1", "id")), RevokedMasters(tmp_path / "revoked.json")
+        agent = grpc.aio.server(
+            interceptors=[MastersOnly("", tls=True, revoked=none.holds, roles=reader_of(tls_of(n1)))]
+        )
         agent.add_generic_rpc_handlers((_Handler(),))
         ports = []
         servers = [agent, grpc.aio.server(), grpc.aio.server()]
@@ -127,7 +130,7 @@ def test_an_agent_obeys_and_asks_masters_of_that_form_alone(tmp_path: Path) -> N
             key, cert, ca = (Path(path).read_bytes() for path in (files.key, files.cert, files.ca))
             ports.append(server.add_secure_port("127.0.0.1:0", grpc.ssl_server_credentials([(key, cert)], ca, True)))
             await server.start()
-        connector = Connector(tls, "", [])
+        connector = Connector(tls, "", [], none.holds)
         channels = [channel_to(f"localhost:{ports[0]}", files) for files in (m1, foreign, n1)]
         try:
             calls = [channel.unary_unary("/gosched.v1.WorkerService/StartTasks")(b"") for channel in channels]

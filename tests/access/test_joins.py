@@ -155,13 +155,13 @@ def _now_ms() -> int:
     return int(time.time() * 1000)
 
 
-def _as(stage: Any, answer: join_pb2.JoinResponse, key: ec.EllipticCurvePrivateKey) -> Any:
+def _as(stage: Any, answer: join_pb2.JoinResponse, key: ec.EllipticCurvePrivateKey, *, master: int = 0) -> Any:
     """Stubs of an agent with this certificate."""
 
     @contextlib.asynccontextmanager
     async def opened() -> Any:
         credentials = grpc.ssl_channel_credentials(answer.authorities, key_pem(key), answer.certificate)
-        address = f"127.0.0.1:{stage.servers[0].record.grpc_address.rpartition(':')[2]}"
+        address = f"127.0.0.1:{stage.servers[master].record.grpc_address.rpartition(':')[2]}"
         async with grpc.aio.secure_channel(address, credentials) as channel:
             yield node_pb2_grpc.NodeServiceStub(channel), join_pb2_grpc.JoinServiceStub(channel)
 
@@ -302,12 +302,18 @@ def test_an_agent_that_joined_renews_its_own_certificate_and_no_other_one(tmp_pa
             assert (await refusal(joins.RenewCertificate(request)))[0] == "UNAUTHENTICATED"  # a guest
             assert (await refusal(operator(stage).RenewCertificate(request)))[0] == "PERMISSION_DENIED"
             async with _as(stage, answer, key) as (_, mine):
-                found = await mine.RenewCertificate(request)
-                assert names_of(found) == names_of(answer)
-                await mine.RenewCertificate(request)
-            async with _as(stage, found, renewed) as (nodes, mine):
+                lost = await mine.RenewCertificate(request)
+                found = await mine.RenewCertificate(request)  # as an agent that was killed before it stored that
+                assert names_of(found) == names_of(lost) == names_of(answer)
+            async with _as(stage, lost, renewed) as (_, mine):
+                assert (await refusal(mine.RenewCertificate(request)))[0] == "PERMISSION_DENIED"
+            async with _as(stage, found, renewed, master=1) as (nodes, mine):  # a follower passes it on
                 await nodes.RegisterNode(registration("n1"))
-                await mine.RenewCertificate(request)
+                found = await mine.RenewCertificate(request)
+            # The name goes to another machine: what has the old one's certificate gets no other, nor that one's hosts.
+            await joins.Join(asked((await new_token(stage, node="n1")).secret))
+            async with _as(stage, found, renewed) as (_, mine):
+                assert (await refusal(mine.RenewCertificate(request)))[0] == "PERMISSION_DENIED"
             by_hand = stage.authority.files("n7", "agent")
             pem = [Path(path).read_bytes() for path in (by_hand.ca, by_hand.key, by_hand.cert)]
             address = stage.servers[0].record.grpc_address

@@ -13,9 +13,12 @@ from typing import Any
 
 import grpc
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import utils
 
 from gosched.audit.record import AuditRecord, Outcome
-from gosched.wire.fingerprints import mark_in, marks_of_pem
+from gosched.wire.serials import serial_in, serial_of_pem
 from gosched.wire.v1 import (
     access_pb2,
     history_pb2,
@@ -25,7 +28,8 @@ from gosched.wire.v1 import (
     scheduler_pb2,
     scheduler_pb2_grpc,
 )
-from tests.access.stage import Stage, end_of, staged
+from tests.access.stage import BINDINGS, Stage, end_of, staged
+from tests.access.test_guests import PORTS, guests_channel
 from tests.master import http_client
 from tests.master.harness import LIMIT_S, until
 
@@ -53,9 +57,9 @@ def context_of(stage: Stage, user: str) -> ssl.SSLContext:
 
 
 async def revoke(stage: Stage, certificate: bytes | str, user: str = "root", **more: Any) -> Any:
-    by_mark = isinstance(certificate, str)
+    by_serial = isinstance(certificate, str)
     request = access_pb2.RevokeCertificateRequest(
-        certificate=b"" if by_mark else certificate, mark=certificate if by_mark else "", **more
+        certificate=b"" if by_serial else certificate, serial=certificate if by_serial else "", **more
     )
     return await stage.access(user).RevokeCertificate(request, timeout=LIMIT_S)
 
@@ -75,7 +79,7 @@ async def applied(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("master", [0, 1], ids=["leader", "follower"])
-@pytest.mark.parametrize("by", ["file", "fingerprint", "serial"])
+@pytest.mark.parametrize("by", ["file", "serial"])
 def test_a_revoked_certificate_is_refused_over_grpc_and_http_on_connections_that_are_open(
     tmp_path: Path, master: int, by: str
 ) -> None:
@@ -86,9 +90,9 @@ def test_a_revoked_certificate_is_refused_over_grpc_and_http_on_connections_that
             await sue.ListJobs(jobs())
             assert (await http_client.request(http, "GET", "/api/v1/jobs", tls=context_of(stage, "sue"))).status == 200
             pem = pem_of(stage, "sue")
-            fingerprint, serial = marks_of_pem(pem)
-            done = await revoke(stage, {"file": pem, "fingerprint": fingerprint, "serial": serial}[by], reason="lost")
-            assert done.revocation.certificate == (serial if by == "serial" else fingerprint)
+            serial = serial_of_pem(pem)
+            done = await revoke(stage, {"file": pem, "serial": serial}[by], reason="lost")
+            assert done.revocation.certificate == serial
             assert (done.revocation.by, done.revocation.reason, done.unchanged) == ("root", "lost", False)
             known = ("gosched:///client/sue", "client") if by == "file" else ("", "")
             assert (done.revocation.holder, done.revocation.role) == known
@@ -107,7 +111,7 @@ def test_a_revoked_certificate_is_refused_over_grpc_and_http_on_connections_that
                 await scheduler_pb2_grpc.SchedulerServiceStub(other).ListJobs(jobs())
             assert (await revoke(stage, done.revocation.certificate)).unchanged
             await stage.access("root").UnrevokeCertificate(
-                access_pb2.UnrevokeCertificateRequest(mark=done.revocation.certificate)
+                access_pb2.UnrevokeCertificateRequest(serial=done.revocation.certificate)
             )
             await until(lambda: not any(one.state.revocations for one in stage.cluster.members.values()))
             await sue.ListJobs(jobs())
@@ -152,7 +156,7 @@ def test_an_agents_heartbeats_are_refused_and_it_is_told_of_revoked_masters(tmp_
             await revoke(stage, "ab12")  # whose it is is not known
             beat.revoked_etag = first.revoked_etag
             told = await nodes.Heartbeat(beat)
-            assert sorted(told.revoked) == sorted([marks_of_pem(pem_of(stage, "m2", "master"))[0], "serial:ab12"])
+            assert sorted(told.revoked) == sorted([serial_of_pem(pem_of(stage, "m2", "master")), "ab12"])
             beat.revoked_etag = told.revoked_etag
             assert not (await nodes.Heartbeat(beat)).revoked
             await revoke(stage, cert)
@@ -182,16 +186,63 @@ def test_the_certificate_that_is_used_is_revoked_by_force_alone_at_each_master(t
             own = pem_of(stage, "root")
             stage.channel("root", 1)  # makes another one
             for master, shown in ((0, own), (1, pem_of(stage, "root"))):
-                fingerprint, serial = marks_of_pem(shown)
+                serial = serial_of_pem(shown)
                 for request in (
                     access_pb2.RevokeCertificateRequest(certificate=shown),
-                    access_pb2.RevokeCertificateRequest(mark=fingerprint),
-                    access_pb2.RevokeCertificateRequest(mark=serial),
+                    access_pb2.RevokeCertificateRequest(serial=serial),
                 ):
                     code, why = await refusal(stage.access("root", master).RevokeCertificate(request))
                     assert (code, "with --force" in why) == ("FAILED_PRECONDITION", True)
             await revoke(stage, own, force=True)
             assert await refusal(stage.scheduler("root").ListJobs(jobs())) == ("UNAUTHENTICATED", NOT_VALID)
+
+    asyncio.run(story())
+
+
+def test_the_second_form_of_a_revoked_certificates_signature_is_revoked_too(tmp_path: Path) -> None:
+    """Of an ECDSA signature (r, s) anybody makes (r, -s), which is as valid: the fingerprint is another one then."""
+
+    async def story() -> None:
+        async with staged(tmp_path) as stage:
+            cert, key, ca = (Path(path).read_bytes() for path in files_of(stage, "sue"))
+            twin = twin_of(cert)
+            address = stage.servers[0].record.grpc_address
+            credentials = grpc.ssl_channel_credentials(ca, key, twin)
+            async with grpc.aio.secure_channel(address, credentials) as channel:
+                sue = scheduler_pb2_grpc.SchedulerServiceStub(channel)
+                await sue.ListJobs(jobs())
+                await revoke(stage, cert)
+                await applied(stage)
+                assert await refusal(sue.ListJobs(jobs())) == ("UNAUTHENTICATED", NOT_VALID)
+
+    asyncio.run(story())
+
+
+def twin_of(pem: bytes) -> bytes:
+    found = x509.load_pem_x509_certificate(pem)
+    r, s = utils.decode_dss_signature(found.signature)
+    order = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551  # of P-256
+    whole, signed = found.public_bytes(serialization.Encoding.DER), found.tbs_certificate_bytes
+    algorithm = whole[whole.index(signed) + len(signed) :][:12]  # ecdsa-with-SHA256
+    bits = b"\0" + utils.encode_dss_signature(r, order - s)
+    content = signed + algorithm + bytes([3, len(bits)]) + bits
+    der = b"\x30\x82" + len(content).to_bytes(2) + content
+    assert der != whole
+    return ssl.DER_cert_to_PEM_cert(der).encode()
+
+
+def test_a_token_is_worth_nothing_once_the_certificate_is_revoked_that_made_it(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with staged(tmp_path, {"server": PORTS}) as stage:
+            await stage.bind(*BINDINGS)
+            asked = access_pb2.CreateTokenRequest(name="ci", lasts_ms=3_600_000, role=2)
+            secret = (await stage.access("sue").CreateToken(asked)).secret
+            async with guests_channel(stage) as channel:
+                sue = scheduler_pb2_grpc.SchedulerServiceStub(channel)
+                metadata = [("authorization", f"Bearer {secret}")]
+                await sue.ListJobs(jobs(), metadata=metadata)
+                await revoke(stage, pem_of(stage, "sue"))
+                assert (await refusal(sue.ListJobs(jobs(), metadata=metadata)))[0] == "UNAUTHENTICATED"
 
     asyncio.run(story())
 
@@ -204,9 +255,9 @@ def test_what_is_no_certificate_or_an_authoritys_is_refused_with_one_line(tmp_pa
                 (b"no certificate", "this is no certificate in PEM form"),
                 (b"x" * 100_000, "this is no certificate in PEM form"),
                 (authority, "this is an authority's"),
-                ("zz", "expected a certificate's SHA-256 fingerprint"),
-                ("a" * 41, "expected a certificate's SHA-256 fingerprint"),
-                ("", "expected a certificate's SHA-256 fingerprint"),
+                ("zz", "expected the serial number of a certificate"),
+                ("a" * 41, "expected the serial number of a certificate"),
+                ("", "expected the serial number of a certificate"),
             ):
                 code, why = await refusal(revoke(stage, certificate))
                 assert code == "INVALID_ARGUMENT"
@@ -214,7 +265,7 @@ def test_what_is_no_certificate_or_an_authoritys_is_refused_with_one_line(tmp_pa
             code, why = await refusal(revoke(stage, "ab", reason="two\nlines"))
             assert code == "INVALID_ARGUMENT"
             assert "must be one line" in why
-            unknown = access_pb2.UnrevokeCertificateRequest(mark="ab")
+            unknown = access_pb2.UnrevokeCertificateRequest(serial="ab")
             assert (await refusal(stage.access("root").UnrevokeCertificate(unknown)))[0] == "NOT_FOUND"
             assert not stage.state.revocations
 
@@ -263,32 +314,28 @@ def test_the_commands_revoke_list_and_take_again(tmp_path: Path) -> None:
             async def run(*args: str) -> str:
                 return await asyncio.to_thread(ctl, *args)
 
-            fingerprint = marks_of_pem(pem_of(stage, "sue"))[0]
+            serial = serial_of_pem(pem_of(stage, "sue"))
             shown = json.loads(await run("cert", "show", sue_cert, "-o", "json"))
-            assert shown["fingerprint"] == fingerprint
-            assert f"serial:{shown['serial']}" == marks_of_pem(pem_of(stage, "sue"))[1]
+            assert shown["serial"] == serial
             assert "no revoked certificates" in await run("cert", "revoked")
             said = await run("cert", "revoke", str(both), "--reason", "left the company")
-            assert said == f"client gosched:///client/sue {fingerprint}: revoked"
-            assert "was revoked before" in await run("cert", "revoke", fingerprint)
+            assert said == f"client gosched:///client/sue {serial}: revoked"
+            assert "was revoked before" in await run("cert", "revoke", serial)
             assert "left the company" in await run("cert", "revoked")
             listed = json.loads(await run("cert", "revoked", "-o", "json"))
-            assert [(one["certificate"], one["role"], one["by"]) for one in listed] == [(fingerprint, "client", "root")]
+            assert [(one["certificate"], one["role"], one["by"]) for one in listed] == [(serial, "client", "root")]
             assert "with --force" in await run("cert", "revoke", root_cert)
             assert "cannot read none.pem" in await run("cert", "revoke", "none.pem")
-            assert await run("cert", "unrevoke", sue_cert) == f"{fingerprint}: taken again"
+            assert await run("cert", "unrevoke", sue_cert) == f"{serial}: taken again"
             assert "no revoked certificates" in await run("cert", "revoked")
 
     asyncio.run(story())
 
 
-def test_marks_are_read_as_programs_print_them() -> None:
-    digest = hashlib.sha256(b"x").hexdigest()
-    colons = ":".join(digest[i : i + 2] for i in range(0, 64, 2)).upper()
-    for text in (digest, digest.upper(), colons, f"sha256:{digest}", f" {digest} "):
-        assert mark_in(text) == digest
-    for text in ("0AB1", "ab1", "0xab1", "serial:ab1", "0A:B1"):
-        assert mark_in(text) == "serial:ab1"
-    for text in ("", "x", "a" * 41, "a" * 63, "a" * 65, "sha256:ab", f"serial:{digest}", "ab\ncd", "../ab.pem"):
-        assert mark_in(text) == "", text
-    assert marks_of_pem(b"no certificate") == ()
+def test_serial_numbers_are_read_as_programs_print_them() -> None:
+    for text in ("0AB1", "ab1", "0xab1", "0A:B1", " ab1 "):
+        assert serial_in(text) == "ab1"
+    assert serial_in("00") == "0"
+    for text in ("", "x", "a" * 41, hashlib.sha256(b"a fingerprint").hexdigest(), "ab\ncd", "../ab.pem"):
+        assert serial_in(text) == "", text
+    assert serial_of_pem(b"no certificate") == ""

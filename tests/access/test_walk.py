@@ -17,19 +17,19 @@ EXPECTED = {
     "viewer": {"view": "", "view-job": "own mates", "read-logs": "own mates"},
     "submitter": {
         "view": "", "view-job": "own mates", "submit": "own", "read-logs": "own", "exec": "own", "change-job": "own",
-        "list-secrets": "",
+        "use-secret": "own", "list-secrets": "",
     },
     "tenant-admin": {
         "view": "", "view-job": "own mates", "submit": "own", "read-logs": "own mates", "exec": "own mates",
         "change-job": "own mates", "set-queue": "own", "set-quota": "own",
-        "set-secret": "own", "list-secrets": "",
+        "set-secret": "own", "use-secret": "own", "list-secrets": "",
     },
     "operator": {"view": "", "view-job": "own mates foreign", "operate": ""},
     "admin": {
         "view": "", "view-job": "own mates foreign", "submit": "own foreign", "read-logs": "own mates foreign",
         "exec": "own mates foreign", "change-job": "own mates foreign", "set-queue": "own foreign",
         "set-quota": "own foreign", "set-secret": "own foreign", "drop-quota": "own foreign", "operate": "",
-        "list-secrets": "", "administer": "", "grant": "",
+        "use-secret": "own foreign", "list-secrets": "", "administer": "", "grant": "",
     },
 }  # fmt: skip
 

@@ -102,9 +102,9 @@ RPCS: Mapping[str, Line] = {
     ),
     "ListTokens": Line("view", ALL, lambda _: access_pb2.ListTokensRequest()),
     "RevokeToken": Line("view", ALL, lambda _: access_pb2.RevokeTokenRequest(id="none")),
-    "RevokeCertificate": Line("administer", ALL, lambda _: access_pb2.RevokeCertificateRequest(mark="no mark")),
+    "RevokeCertificate": Line("administer", ALL, lambda _: access_pb2.RevokeCertificateRequest(serial="no mark")),
     "ListRevocations": Line("administer", ALL, lambda _: access_pb2.ListRevocationsRequest()),
-    "UnrevokeCertificate": Line("administer", ALL, lambda _: access_pb2.UnrevokeCertificateRequest(mark="no mark")),
+    "UnrevokeCertificate": Line("administer", ALL, lambda _: access_pb2.UnrevokeCertificateRequest(serial="no mark")),
     "GetAuthority": Line("-", ALL, lambda _: join_pb2.GetAuthorityRequest()),
     "Join": Line("-", ALL, lambda _: join_pb2.JoinRequest(token="none")),
     "CreateJoinToken": Line("operate", ALL, lambda _: join_pb2.CreateJoinTokenRequest(name="t", lasts_ms=60_000)),
@@ -135,7 +135,7 @@ RPCS: Mapping[str, Line] = {
         ("own", "foreign"),
         lambda on: secret_pb2.SetSecretRequest(tenant=TENANT[on], name="s", value=b"v"),
     ),
-    "ListSecrets": Line("submit", ("own", "foreign"), lambda on: secret_pb2.ListSecretsRequest(tenant=TENANT[on])),
+    "ListSecrets": Line("use-secret", ("own", "foreign"), lambda on: secret_pb2.ListSecretsRequest(tenant=TENANT[on])),
     "DeleteSecret": Line(
         "set-secret", ("own", "foreign"), lambda on: secret_pb2.DeleteSecretRequest(tenant=TENANT[on], name="none")
     ),

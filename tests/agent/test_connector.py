@@ -9,6 +9,7 @@ import pytest
 
 from gosched.agent import masters
 from gosched.agent.masters import Connector, Unreachable, watched_tls
+from gosched.agent.revoked import RevokedMasters
 from gosched.cli.main import run_cli
 from gosched.config.settings import Tls
 from tests.ports import HeldPort
@@ -25,7 +26,7 @@ async def dialled(tmp_path: Path) -> tuple[Connector, masters.TlsWatch, Path]:
     files = issued(folder, "agent", "n1", "localhost")
     tls = watched_tls(Tls(cert=files.cert, key=files.key, ca=files.ca), ("n1", "id"))
     assert tls
-    connector = Connector(tls, "", [])
+    connector = Connector(tls, "", [], RevokedMasters(tmp_path / "revoked.json").holds)
     await dial(connector, HeldPort().address)
     return connector, tls, folder
 
@@ -55,5 +56,5 @@ def test_a_channel_is_outdated_after_a_while_as_its_master_may_have_a_new_certif
     asyncio.run(story())
 
 
-def test_without_tls_no_channel_is_outdated() -> None:
-    assert not Connector(None, "", []).is_outdated
+def test_without_tls_no_channel_is_outdated(tmp_path: Path) -> None:
+    assert not Connector(None, "", [], RevokedMasters(tmp_path / "revoked.json").holds).is_outdated

@@ -23,6 +23,7 @@ from gosched.agent.host import CannotStart
 from gosched.agent.join_files import CA, CERT, KEY, JoinFiles
 from gosched.agent.masters import Connector, watched_tls
 from gosched.agent.renewal import Renewal
+from gosched.agent.revoked import RevokedMasters
 from gosched.wire.join_token import BadJoinToken, JoinSecret, id_of_token, new_join_token, parse_join_token
 from gosched.wire.signing import key_digest
 from gosched.wire.tls_watch import TlsWatch
@@ -248,7 +249,9 @@ class Renewed:
     def __init__(self, agent: Agent, look_s: float) -> None:
         files = agent.files
         self.watch = TlsWatch(files.tls.cert, files.tls.key, files.tls.ca, Silent())
-        connector = Connector(self.watch, "", [("grpc.use_local_subchannel_pool", 1)])
+        connector = Connector(
+            self.watch, "", [("grpc.use_local_subchannel_pool", 1)], RevokedMasters(files.folder / "revoked.json").holds
+        )
         name = self.watch.current.holder.name
         self.renewal = Renewal(files, self.watch, connector, (), name, ["127.0.0.1"], look_s=look_s)
         self.tasks = [asyncio.ensure_future(self.watch.watch()), asyncio.ensure_future(self.renewal.run())]

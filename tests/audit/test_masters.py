@@ -12,14 +12,18 @@ from typing import Any
 
 import grpc
 import pytest
+from google.protobuf import symbol_database
+from google.protobuf.message_factory import GetMessageClass
 
 from gosched.audit.log import STARTED
 from gosched.audit.record import AuditRecord
 from gosched.audit.verify import verify
 from gosched.config import ConfigError
-from gosched.master.base.audited import NOT_RECORDED, Audit, begin_http, is_recorded
+from gosched.master.base import methods
+from gosched.master.base.audited import Audit, begin_http, object_of
 from gosched.master.base.callers import FORWARDED, FORWARDED_ADDRESS, Caller, Callers
 from gosched.master.base.errors import ApiError
+from gosched.master.base.methods import HTTP_METHOD, OWN, Needs, method_of
 from gosched.master.server import MasterServer
 from gosched.replication.memory import MemoryCluster, MemoryReplication
 from gosched.wire.roles import Role
@@ -72,11 +76,19 @@ def told(folder: Path, *keys: str) -> list[tuple[Any, ...]]:
 
 
 def test_every_method_is_judged() -> None:
-    names = {method.removeprefix("/gosched.v1.") for method in METHODS}
-    assert names >= NOT_RECORDED
-    assert {method.rpartition("/")[2] for method in METHODS if is_recorded(method)} == RECORDED
-    assert is_recorded("/gosched.v1.SchedulerService/OneOfTheNextRelease")
-    assert not is_recorded("/grpc.health.v1.Health/Check")
+    assert {f"{OWN}{name}" for name in methods.METHODS} - {HTTP_METHOD} == {*METHODS}
+    assert {method.rpartition("/")[2] for method in METHODS if method_of(method).is_recorded} == RECORDED
+    unknown = method_of("/gosched.v1.SchedulerService/OneOfTheNextRelease")
+    assert (unknown.is_recorded, unknown.roles, unknown.needs) == (True, frozenset(), Needs.MACHINE)
+    assert not method_of("/grpc.health.v1.Health/Check").is_recorded
+
+
+@pytest.mark.parametrize("method", sorted(METHODS))
+def test_a_record_can_say_what_any_call_is_about(method: str) -> None:
+    service, _, name = method.removeprefix("/").partition("/")
+    found = symbol_database.Default().pool.FindServiceByName(service).methods_by_name[name]
+    request, answer = (GetMessageClass(kind)() for kind in (found.input_type, found.output_type))
+    object_of(request, answer)  # raises where a field is not what it is taken for
 
 
 @pytest.mark.parametrize("master", [0, 1], ids=["leader", "follower"])
@@ -217,12 +229,13 @@ def test_a_master_whose_audit_log_cannot_be_opened_says_so_and_does_not_start(tm
 class Context:
     """What gRPC says of a call with a certificate of this role."""
 
-    def __init__(self, role: str, *metadata: tuple[str, str]) -> None:
+    def __init__(self, authority: Authority, role: str, *metadata: tuple[str, str]) -> None:
         self._role, self._metadata = role, metadata
+        self._pem = Path(authority.files("x", role).cert).read_bytes()
 
     def auth_context(self) -> dict[str, list[bytes]]:
         uri = f"gosched:///{self._role}/x".encode()
-        return {"transport_security_type": [b"ssl"], "peer_uri": [uri], "x509_pem_cert": [b"pem"]}
+        return {"transport_security_type": [b"ssl"], "peer_uri": [uri], "x509_pem_cert": [self._pem]}
 
     def invocation_metadata(self) -> tuple[tuple[str, str], ...]:
         return self._metadata
@@ -231,12 +244,14 @@ class Context:
         return "ipv4:10.0.0.2:999"
 
 
-def test_a_masters_word_alone_counts_for_the_address_of_a_call_that_was_passed_on() -> None:
+def test_a_masters_word_alone_counts_for_the_address_of_a_call_that_was_passed_on(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
     ann = Caller(role=Role.CLIENT, name="ann", address="10.0.0.1")
     assert dict(ann.header) == {FORWARDED: "gosched:///client/ann", FORWARDED_ADDRESS: "10.0.0.1"}
-    seen = [Callers().of_call(Context(role, *ann.header)) for role in ("master", "client", "agent")]
+    seen = [Callers().of_call(Context(authority, role, *ann.header)) for role in ("master", "client", "agent")]
     assert [(one.name, one.address) for one in seen] == [("ann", "10.0.0.1"), ("x", "10.0.0.2"), ("x", "10.0.0.2")]
-    assert Callers().of_call(Context("master", (FORWARDED, "1"), (FORWARDED_ADDRESS, "10.0.0.1"))).address == "10.0.0.2"
+    without_name = Context(authority, "master", (FORWARDED, "1"), (FORWARDED_ADDRESS, "10.0.0.1"))
+    assert Callers().of_call(without_name).address == "10.0.0.2"
 
 
 class Watched:

@@ -12,6 +12,9 @@ import yaml
 from gosched.cli import main
 from gosched.core.records.job import JobState
 
+#: Names and queues, of which one is not there.
+THREE = (("a", "default"), ("b", "nope"), ("c", "default"))
+
 
 def test_submit_prints_the_id_on_stdout_and_a_message_on_stderr(ctl, job_file):
     result = ctl("submit", str(job_file))
@@ -107,6 +110,27 @@ def test_several_documents_are_submitted_in_order_and_all_or_none_parse(ctl, mas
     result = ctl("submit", str(path))
     assert (result.code, len(master.jobs)) == (2, 2)
     assert f"{path}:5: rn: unknown key" in result.err
+
+
+def test_jobs_of_a_file_are_one_request_and_one_that_is_not_taken_is_code_1(ctl, master, tmp_path):
+    path = tmp_path / "three.yaml"
+    path.write_text("".join(f"---\nname: {name}\nqueue: {queue}\nrun: x\n" for name, queue in THREE))
+    result = ctl("submit", str(path), "--request-id", "r-1")
+    assert (result.code, result.out) == (1, "j-1\nj-2\n")
+    assert result.err == 'a: submitted as j-1\nb: not submitted: no queue "nope"\nc: submitted as j-2\n'
+    assert [call for call in master.calls if call.startswith("Submit")] == ["SubmitJobs"]
+    again = ctl("submit", str(path), "--request-id", "r-1", "-o", "json")
+    assert [job["id"] for job in json.loads(again.out)] == ["j-1", "j-2"]
+    assert len(master.jobs) == 2
+
+
+def test_more_jobs_than_a_master_reads_are_read_here_and_submitted_by_one_request(ctl, master, tmp_path):
+    path = tmp_path / "many.yaml"
+    path.write_text("".join(f"---\nname: job-{i}\nlabels: {{pad: {'x' * 60}}}\nrun: x\n" for i in range(3000)))
+    assert path.stat().st_size > 256 * 1024
+    result = ctl("submit", str(path))
+    assert (result.code, len(result.out.split()), len(master.jobs)) == (0, 3000, 3000)
+    assert [call for call in master.calls if call.startswith("Submit")] == ["SubmitJobs"]
 
 
 def test_refusal_of_the_cluster_is_code_1(ctl):

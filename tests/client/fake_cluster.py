@@ -72,6 +72,23 @@ class FakeMaster(scheduler_pb2_grpc.SchedulerServiceServicer, node_pb2_grpc.Node
         warnings = ["asks for 9 CPUs"] if spec.demand.cpu_millis == 9000 else []
         return scheduler_pb2.SubmitJobResponse(job_id=self.answers[asked], warnings=warnings)
 
+    def SubmitJobs(self, request, context):
+        self._maybe_fail("SubmitJobs", context)
+        self.traceparents += [value for key, value in context.invocation_metadata() if key == "traceparent"]
+        outcomes = []
+        for place, message in enumerate(request.specs):
+            spec = to_record(message, JobSpec)
+            asked = (request.client_id, f"{request.request_id}/{place}")
+            if spec.queue != "default":
+                outcome = {"code": "INVALID_ARGUMENT", "problem": f'no queue "{spec.queue}"'}
+            else:
+                if asked not in self.answers:
+                    self.answers[asked] = job_id = f"j-{len(self.jobs) + 1}"
+                    self.put(job_id, spec)
+                outcome = {"job_id": self.answers[asked]}
+            outcomes.append(scheduler_pb2.SubmitOutcome(**outcome))
+        return scheduler_pb2.SubmitJobsResponse(outcomes=outcomes)
+
     def ReadJobs(self, request, context):
         if self.is_older:
             context.abort(grpc.StatusCode.UNIMPLEMENTED, "Method not found!")

@@ -13,7 +13,8 @@ import grpc
 import pytest
 
 from gosched.config import ConfigError
-from gosched.master.base.callers import FORWARDED, allowed
+from gosched.master.base.callers import FORWARDED
+from gosched.master.base.methods import method_of
 from gosched.master.server import MasterServer
 from gosched.replication.memory import MemoryCluster, MemoryReplication
 from gosched.replication.replica_config import TlsFiles
@@ -118,7 +119,7 @@ def test_every_rpc_has_its_roles() -> None:
     for method in METHODS:
         name = method.rpartition("/")[2]
         expected = {Role.AGENT} if name in OF_AGENTS else set() if name in OF_MASTERS else {Role.CLIENT}
-        assert allowed(method) - {Role.AGENT if name in OF_BOTH else None} == expected, method
+        assert method_of(method).roles - {Role.AGENT if name in OF_BOTH else None} == expected, method
 
 
 @pytest.mark.parametrize("master", [0, 1], ids=["leader", "follower"])
@@ -135,7 +136,7 @@ def test_each_role_calls_its_own_methods_and_no_others(tmp_path: Path, master: i
                     else:
                         call = channel.unary_unary(method)(b"")
                     refused = await code_of(call) is grpc.StatusCode.PERMISSION_DENIED
-                    may = role is Role.MASTER or role in allowed(method)
+                    may = role is Role.MASTER or role in method_of(method).roles
                     # An empty request of an agent names another node than its own.
                     if role is Role.AGENT and method.endswith("RegisterNode"):
                         may = False

@@ -16,7 +16,7 @@ from gosched.core.records.allocation import Allocation
 from gosched.core.resources import Resources
 from gosched.core.spec.secret_use import SecretUse
 from gosched.master.agents.dispatch import MAX_SECRET_BYTES, Dispatcher
-from gosched.master.agents.task_secrets import MAX_BYTES, NEEDS_TLS, NotYet, TaskSecrets
+from gosched.master.agents.secret_opener import MAX_BYTES, NEEDS_TLS, NotYet, SecretOpener
 from gosched.master.base.secret_keys import SecretKeys
 from gosched.wire.codec import to_message
 from gosched.wire.secret_keys import Keyring, new_key_line, parse_keyring
@@ -251,18 +251,18 @@ FILE, VARIABLE = SecretUse(name="db", file="db"), SecretUse(name="db", env="DB")
 
 def test_a_task_is_sent_each_value_once_and_one_without_secrets_nothing() -> None:
     c, allocation = placed(FILE, VARIABLE)
-    sent = TaskSecrets(keys=ring(), tls=True).of(c.state, allocation)
+    sent = SecretOpener(keys=ring(), tls=True).of(c.state, allocation)
     assert sent is not None
     assert [(each.name, each.value) for each in sent.values] == [("db", b"value")]
     assert (sent.allocation_id, sent.problem) == (allocation.id, "")
     c, allocation = placed()
-    assert TaskSecrets(keys=ring(), tls=True).of(c.state, allocation) is None
+    assert SecretOpener(keys=ring(), tls=True).of(c.state, allocation) is None
 
 
 def test_a_secret_that_was_deleted_since_is_named_in_the_reason() -> None:
     c, allocation = placed(FILE)
     c.state.drop_secret("ml/db")
-    sent = TaskSecrets(keys=ring(), tls=True).of(c.state, allocation)
+    sent = SecretOpener(keys=ring(), tls=True).of(c.state, allocation)
     assert sent is not None
     assert sent.problem.startswith("there is no secret ml/db any more")
     assert not sent.values
@@ -271,10 +271,10 @@ def test_a_secret_that_was_deleted_since_is_named_in_the_reason() -> None:
 def test_one_that_does_not_open_is_a_reason_too() -> None:
     c, allocation = placed(FILE)
     other = parse_keyring(new_key_line("k2").encode())
-    sent = TaskSecrets(keys=ring(other), tls=True).of(c.state, allocation)
+    sent = SecretOpener(keys=ring(other), tls=True).of(c.state, allocation)
     assert sent is not None
     assert "key k1, which the masters do not have" in sent.problem
-    without = TaskSecrets(keys=SecretKeys(None), tls=True).of(c.state, allocation)
+    without = SecretOpener(keys=SecretKeys(None), tls=True).of(c.state, allocation)
     assert without is not None
     assert "need secrets.key_file" in without.problem
 
@@ -282,7 +282,7 @@ def test_one_that_does_not_open_is_a_reason_too() -> None:
 def test_while_a_kms_is_down_tasks_wait() -> None:
     c, allocation = placed(FILE)
     with pytest.raises(NotYet):
-        TaskSecrets(keys=ring(None), tls=True).of(c.state, allocation)
+        SecretOpener(keys=ring(None), tls=True).of(c.state, allocation)
 
 
 @pytest.mark.parametrize(
@@ -302,7 +302,7 @@ def test_while_a_kms_is_down_tasks_wait() -> None:
 )
 def test_values_cross_no_network_in_plain_text(address: str, by_way_of: str, tls: bool, goes: bool) -> None:
     c, allocation = placed(FILE, address=address)
-    sent = TaskSecrets(keys=ring(), tls=tls).of(c.state, allocation, by_way_of=by_way_of)
+    sent = SecretOpener(keys=ring(), tls=tls).of(c.state, allocation, by_way_of=by_way_of)
     assert sent is not None
     assert (bool(sent.values), sent.problem) == ((True, "") if goes else (False, NEEDS_TLS))
 
@@ -320,7 +320,7 @@ def test_more_than_an_agent_takes_is_a_reason() -> None:
     c.node("n2")
     c.place("j2", "n2")
     allocation = next(each for each in c.state.allocations.values() if each.job_id == "j2")
-    sent = TaskSecrets(keys=ring(), tls=True).of(c.state, allocation)
+    sent = SecretOpener(keys=ring(), tls=True).of(c.state, allocation)
     assert sent is not None
     assert "take more than" in sent.problem
     assert not sent.values
@@ -339,11 +339,11 @@ def test_starts_with_many_secrets_go_in_several_messages_and_what_waits_for_a_km
     ids = [*c.state.allocations]
     replication: Any = SimpleNamespace(state=c.state)
     channels: Any = None
-    sends = Dispatcher(replication, channels, secrets=TaskSecrets(keys=ring(), tls=True))
+    sends = Dispatcher(replication, channels, secrets=SecretOpener(keys=ring(), tls=True))
     requests = list(sends._start_requests(ids))
     assert [order.allocation_id for request in requests for order in request.orders] == ids
     assert all(len(request.orders) == len(request.secrets) > 0 for request in requests)
     assert len(requests) == 3
     assert max(request.ByteSize() for request in requests) < MAX_SECRET_BYTES + (1 << 20)
-    waits = Dispatcher(replication, channels, secrets=TaskSecrets(keys=ring(None), tls=True))
+    waits = Dispatcher(replication, channels, secrets=SecretOpener(keys=ring(None), tls=True))
     assert list(waits._start_requests(ids)) == []

@@ -9,7 +9,7 @@ from pathlib import Path
 from gosched.core.commands.command import Command
 from gosched.core.commands.revocation import RevokeCertificate
 from gosched.core.records.revocation import Revocation
-from gosched.wire.fingerprints import marks_of_pem
+from gosched.wire.serials import serial_of_pem
 
 from .certificates import Authority
 from .conftest import Cluster, a_node, until
@@ -25,7 +25,7 @@ def test_a_revoked_master_is_cut_off_and_not_let_in_again_until_it_has_another_c
             await c.commit(a_node("n0"))
             await c.converged()
             shown = Path(c.configs["m3"].tls.cert).read_bytes()  # type: ignore[union-attr]
-            revoked = Revocation(certificate=marks_of_pem(shown)[0], role="master", at_ms=1)
+            revoked = Revocation(certificate=serial_of_pem(shown), role="master", at_ms=1)
             await c.commit(Command(body=RevokeCertificate(revocation=revoked)))
             await until(lambda: not c.members["m3"].role.connected, what="m3 is cut off")
             await c.commit(a_node("n1"))

@@ -10,16 +10,20 @@ import pytest
 from gosched.core.commands.cluster import PassTime, SetClock
 from gosched.core.commands.join import CreateJoinToken, RenewJoinedNode, RevokeJoinToken, UseJoinToken
 from gosched.core.commands.nodes import RemoveNode
+from gosched.core.commands.revocation import RevokeCertificate, UnrevokeCertificate
 from gosched.core.events import NodeJoined
 from gosched.core.invariants.check_state import check
+from gosched.core.limits import MAX_JOIN_REPEAT_MS
 from gosched.core.outcome import Code
 from gosched.core.records.join import JoinToken
+from gosched.core.records.revocation import Revocation
 from gosched.core.rules.join import is_plain_host
 from gosched.core.state.restore import restore
 from gosched.state_machine import joining
 from tests.state_machine.cluster import Cluster
 
 DIGEST, KEY, OTHER = "a" * 64, "b" * 64, "c" * 64
+FIRST, SECOND, THIRD = "a1", "b2", "c3"  # serial numbers
 HOUR_MS = 3_600_000
 
 
@@ -36,7 +40,12 @@ def token(**more: Any) -> JoinToken:
 
 
 def use(**more: Any) -> UseJoinToken:
-    return UseJoinToken(**{"id": "t1", "digest": DIGEST, "key": KEY, "node": "n9", "ends_at_ms": 9 * HOUR_MS, **more})
+    known = {"id": "t1", "digest": DIGEST, "key": KEY, "node": "n9", "ends_at_ms": 9 * HOUR_MS, "certificate": FIRST}
+    return UseJoinToken(**{**known, **more})
+
+
+def renewal(certificate: str, shown: str, **more: Any) -> RenewJoinedNode:
+    return RenewJoinedNode(**{"name": "n9", "certificate": certificate, "shown": shown, **more})
 
 
 def test_a_token_is_used_by_one_key_for_one_name_and_a_repeat_of_that_changes_nothing(c: Cluster) -> None:
@@ -104,7 +113,7 @@ def test_a_joined_node_that_was_removed_keeps_its_labels_until_its_certificate_e
     c.accept(use(id="t2", key=OTHER))
     assert not c.state.joined_nodes["n9"].labels
     c.reject(use(), Code.ALREADY_EXISTS)  # the first one's repeat does not take it back
-    c.accept(RenewJoinedNode(name="n9", ends_at_ms=10 * HOUR_MS))
+    c.accept(renewal(SECOND, FIRST, ends_at_ms=10 * HOUR_MS))
     for hour in range(1, 12):
         c.accept(PassTime(), at_ms=hour * HOUR_MS)
     c.accept(PassTime(), at_ms=11 * HOUR_MS + 100)
@@ -113,10 +122,10 @@ def test_a_joined_node_that_was_removed_keeps_its_labels_until_its_certificate_e
 
 
 def test_a_renewal_is_of_a_node_that_joined(c: Cluster) -> None:
-    c.reject(RenewJoinedNode(name="n9", ends_at_ms=HOUR_MS), Code.NOT_FOUND)
+    c.reject(renewal(SECOND, FIRST, ends_at_ms=HOUR_MS), Code.NOT_FOUND)
     c.accept(CreateJoinToken(token=token()))
     c.accept(use())
-    c.accept(RenewJoinedNode(name="n9", ends_at_ms=20 * HOUR_MS, hosts=("n9",)))
+    c.accept(renewal(SECOND, FIRST, ends_at_ms=20 * HOUR_MS, hosts=("n9",)))
     assert (c.state.joined_nodes["n9"].ends_at_ms, c.state.joined_nodes["n9"].hosts) == (20 * HOUR_MS, ("n9",))
 
 
@@ -168,3 +177,41 @@ def test_hosts_that_a_certificate_may_name(host: str) -> None:
 )  # fmt: skip
 def test_hosts_that_no_certificate_names(host: str) -> None:
     assert not is_plain_host(host)
+
+
+def test_only_the_newest_certificate_of_a_name_is_renewed_and_the_one_that_it_was_made_for(c: Cluster) -> None:
+    c.accept(CreateJoinToken(token=token()))
+    c.accept(use())
+    c.accept(renewal(SECOND, FIRST, ends_at_ms=10 * HOUR_MS))
+    c.accept(renewal(THIRD, FIRST, ends_at_ms=10 * HOUR_MS))  # an agent that was killed before it had the second
+    said = c.reject(renewal(FIRST, SECOND, ends_at_ms=10 * HOUR_MS), Code.CONFLICT)
+    assert said == "node n9 has another certificate since: join again, with a token"
+    c.accept(renewal(SECOND, THIRD, ends_at_ms=10 * HOUR_MS))
+    c.reject(renewal(THIRD, FIRST, ends_at_ms=10 * HOUR_MS), Code.CONFLICT)
+    c.reject(renewal("none", SECOND, ends_at_ms=10 * HOUR_MS), Code.INVALID)
+    c.accept(CreateJoinToken(token=token(id="t2", node="n9")))
+    c.accept(use(id="t2", key=OTHER, certificate=FIRST))  # the name goes to another machine
+    for old in (SECOND, THIRD):
+        c.reject(renewal("d4", old, ends_at_ms=10 * HOUR_MS), Code.CONFLICT)
+    assert check(c.state) == []
+    assert restore(c.state.freeze()).digest() == c.state.digest()
+
+
+def test_a_used_token_is_no_way_around_a_revocation_a_removal_or_the_time_to_repeat(c: Cluster) -> None:
+    c.accept(CreateJoinToken(token=token(id="t1")))
+    c.accept(use())
+    c.accept(PassTime(), at_ms=c.state.clock_ms + MAX_JOIN_REPEAT_MS - 1_000)
+    assert c.accept(use(certificate=SECOND)).unchanged, "the answer was lost"
+    c.accept(RevokeCertificate(revocation=Revocation(certificate=SECOND, at_ms=1_000)))
+    c.reject(use(certificate=THIRD), Code.NOT_FOUND)
+    said = c.reject(renewal(THIRD, SECOND, ends_at_ms=10 * HOUR_MS), Code.CONFLICT)
+    assert said == "a certificate of node n9 is revoked: join again, with a token"
+    c.accept(UnrevokeCertificate(certificate=SECOND))
+    c.node("n9")
+    c.die("n9")
+    c.accept(RemoveNode(node_id="n9"))
+    c.reject(use(certificate=THIRD), Code.ALREADY_EXISTS)
+    c.accept(CreateJoinToken(token=token(id="t2")))
+    c.accept(use(id="t2", node="n8"))
+    c.accept(PassTime(), at_ms=c.state.clock_ms + MAX_JOIN_REPEAT_MS + 1)
+    c.reject(use(id="t2", node="n8", certificate=THIRD), Code.NOT_FOUND)

@@ -24,7 +24,7 @@ from gosched.agent.supervisor.launch import Account
 from gosched.agent.tasks.removal import remove_tree
 from gosched.core.orders import TaskOrder
 from gosched.core.reasons import Reason
-from gosched.core.spec.secret_use import registry_secret
+from gosched.core.spec.secret_use import registry_secret, secret_names
 
 _TMPFS = 0x01021994
 _PASSABLE = 0o711
@@ -169,10 +169,7 @@ def _complete(order: TaskOrder, given: TaskSecrets | None) -> Mapping[str, bytes
     if given is not None and given.problem:
         raise CannotRun(Reason.SECRET_NOT_AVAILABLE, given.problem)
     values = given.values if given is not None else {}
-    wanted = [use.name for use in order.secrets]
-    if of_registry := registry_secret(order.isolation.registry):
-        wanted.append(of_registry)
-    missing = [name for name in wanted if name not in values]
+    missing = [name for name in secret_names(order.secrets, order.isolation.registry) if name not in values]
     if missing:
         raise CannotRun(Reason.SECRET_NOT_AVAILABLE, f"the masters sent no value of secret {missing[0]}")
     return values

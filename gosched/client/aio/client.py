@@ -69,7 +69,7 @@ class AsyncGoSchedClient(AsyncTransport):
         from gosched.client.tracing import submit_span
 
         spec = spec_of(job)
-        with submit_span(spec.name) as span:
+        with submit_span([spec.name]) as span:
             answer = await self._do(job_calls.submit(spec, request_id, span.metadata))
             span.took(answer.job_id)
         return self._handle(answer, spec.name)
@@ -84,9 +84,11 @@ class AsyncGoSchedClient(AsyncTransport):
     ) -> list[AsyncJobHandle | NotSubmitted]:
         """Submit up to 10,000 jobs by one request, as GoSchedClient.submit_all does."""
         from gosched.client.spec import specs_of
+        from gosched.client.tracing import submit_span
 
         specs = specs_of(jobs)
-        answers = await self._do(job_calls.submit_all(specs, all_or_nothing, request_id))
+        with submit_span([spec.name for spec in specs]) as span:
+            answers = await self._do(job_calls.submit_all(specs, all_or_nothing, request_id, span.metadata))
         return [
             self._handle(answer, spec.name) if isinstance(answer, Submitted) else answer
             for answer, spec in zip(answers, specs, strict=True)

@@ -29,19 +29,24 @@ def submit_message(spec: types_pb2.JobSpec, request_id: str | None, metadata: Me
 
 
 def submit_all(
-    specs: Sequence[records.JobSpec], all_or_nothing: bool, request_id: str | None
+    specs: Sequence[records.JobSpec], all_or_nothing: bool, request_id: str | None, metadata: Metadata
+) -> Call[list[Submitted | NotSubmitted]]:
+    messages = [to_message(spec, types_pb2.JobSpec) for spec in specs]
+    return submit_messages(messages, all_or_nothing, request_id, metadata)
+
+
+def submit_messages(
+    specs: Sequence[types_pb2.JobSpec], all_or_nothing: bool, request_id: str | None, metadata: Metadata
 ) -> Call[list[Submitted | NotSubmitted]]:
     request = scheduler_pb2.SubmitJobsRequest(
-        **names(request_id),
-        specs=[to_message(spec, types_pb2.JobSpec) for spec in specs],
-        all_or_nothing=all_or_nothing,
-        user=login_name(),
+        **names(request_id), specs=specs, all_or_nothing=all_or_nothing, user=login_name()
     )
     return Call(
         rpc=rpc(SCHEDULER, "SubmitJobs"),
         request=request,
         read=lambda answer: [_outcome(outcome) for outcome in answer.outcomes],
         is_change=True,
+        metadata=metadata,
     )
 
 

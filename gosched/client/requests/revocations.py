@@ -11,12 +11,12 @@ from gosched.wire.v1 import access_pb2
 def revoke_certificate(
     certificate: bytes | str, *, reason: str = "", force: bool = False, request_id: str | None = None
 ) -> Call[records.Revoked]:
-    """Have all masters refuse a certificate: its contents (PEM), or its SHA-256 fingerprint or serial number in hex.
+    """Have all masters refuse a certificate: its contents (PEM), or its serial number in hex.
     `force`: also the one that this client uses itself."""
     request = access_pb2.RevokeCertificateRequest(
         **names(request_id),
         certificate=certificate if isinstance(certificate, bytes) else b"",
-        mark=certificate if isinstance(certificate, str) else "",
+        serial=certificate if isinstance(certificate, str) else "",
         reason=reason,
         force=force,
     )
@@ -37,7 +37,7 @@ def list_revocations() -> Call[list[records.Revocation]]:
     )
 
 
-def unrevoke_certificate(mark: str, *, request_id: str | None = None) -> Call[None]:
-    """Have masters take a certificate again, by its fingerprint or serial number as it was revoked."""
-    request = access_pb2.UnrevokeCertificateRequest(**names(request_id), mark=mark)
+def unrevoke_certificate(serial: str, *, request_id: str | None = None) -> Call[None]:
+    """Have masters take a certificate again, by its serial number in hex."""
+    request = access_pb2.UnrevokeCertificateRequest(**names(request_id), serial=serial)
     return Call(rpc=rpc(ACCESS, "UnrevokeCertificate"), request=request, read=lambda answer: None, is_change=True)

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from graphlib import CycleError, TopologicalSorter
+from heapq import heapify, heappop, heappush
 from itertools import pairwise
 
 from gosched.config.errors import ConfigError
 from gosched.config.tree import Document, read_documents
 from gosched.core.spec.job_spec import JobSpec
 
-MAX_JOBS_PER_FILE = 1000
+MAX_JOBS_PER_FILE = 10_000  # as many as one request submits
 
 
 def job_documents(text: bytes | str, source: str) -> list[Document]:
@@ -43,12 +44,13 @@ def in_order(specs: Sequence[JobSpec], documents: Sequence[Document]) -> list[Jo
         chain = ", ".join(f"{specs[a].name} waits for {specs[b].name}" for a, b in pairwise(circle))
         raise documents[circle[0]].error(("after",), f"a cycle: {chain}; none of them could start") from None
     ready, ordered = list(sorter.get_ready()), list[JobSpec]()
+    heapify(ready)
     while ready:
-        place = min(ready)
-        ready.remove(place)
+        place = heappop(ready)
         ordered.append(specs[place])
         sorter.done(place)
-        ready.extend(sorter.get_ready())
+        for freed in sorter.get_ready():
+            heappush(ready, freed)
     return ordered
 
 

@@ -36,14 +36,20 @@ class UseJoinToken:
     hosts: tuple[str, ...] = ()
     #: When the certificate will end, in ms since 1970.
     ends_at_ms: int
+    #: Its serial number.
+    certificate: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RenewJoinedNode:
-    """Notes that a joined node gets a new certificate."""
+    """Notes that a joined node gets a new certificate for one that it has."""
 
     name: str
     #: Hosts that the certificate will name; sorted.
     hosts: tuple[str, ...] = ()
     #: When the certificate will end, in ms since 1970.
     ends_at_ms: int
+    #: The new one's serial number.
+    certificate: str
+    #: Serial number of the one that the agent has.
+    shown: str

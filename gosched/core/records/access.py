@@ -80,6 +80,9 @@ class Token:
     #: When it was made, and when it ends, in ms since 1970.
     created_at_ms: int
     expires_at_ms: int
+    #: Serial number of the certificate with which it was made: once that is revoked, it is worth nothing. Empty: it was
+    #: made otherwise.
+    certificate: str = ""
 
     @property
     def role_word(self) -> str:

@@ -65,3 +65,6 @@ class JoinedNode:
     ends_at_ms: int
     #: The node was forgotten since: another token may give its name away.
     removed: bool = False
+    #: Serial numbers of the certificates that count: the newest, and the one that it was made for, whose holder
+    #: may have been killed before it stored the newest.
+    certificates: tuple[str, ...] = ()

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-#: Begins the mark of a certificate of which the serial number alone is known; other marks are fingerprints.
-SERIAL = "serial:"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Revocation:
     """A certificate that is refused."""
 
-    #: Its mark: the SHA-256 fingerprint, or `serial:` and the serial number, in lower-case hex.
+    #: Its serial number, in lower-case hex without leading zeros.
     certificate: str
     #: What it says of its holder, such as a URI or a common name; empty: the certificate was not at hand.
     holder: str = ""

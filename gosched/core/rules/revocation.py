@@ -9,17 +9,23 @@ from gosched.core.records.revocation import Revocation
 from gosched.core.rules.finding import Finding
 from gosched.core.rules.values import check_line
 
-#: A fingerprint, or a serial number, of which X.509 has at most 20 bytes.
-MARK = re.compile(r"[0-9a-f]{64}|serial:(0|[1-9a-f][0-9a-f]{0,39})")
+#: X.509 has at most 20 bytes.
+SERIAL = re.compile(r"0|[1-9a-f][0-9a-f]{0,39}")
 ROLES = ("", "master", "agent", "client")
+
+
+def check_serial(serial: str) -> Finding | None:
+    """Return what is wrong with the serial number of a certificate, or None."""
+    if SERIAL.fullmatch(serial):
+        return None
+    return Finding(subject=f"certificate {serial[:MAX_NAME_LENGTH]!a}", problem="is no serial number in hex")
 
 
 def check_revocation(revocation: Revocation) -> Finding | None:
     """Return the first thing that is wrong with a revocation, or None."""
-    if not MARK.fullmatch(revocation.certificate):
-        problem = "is neither a SHA-256 fingerprint nor a serial number, in hex"
-        return Finding(subject=f"certificate {revocation.certificate[:MAX_NAME_LENGTH]!a}", problem=problem)
-    subject = f"certificate {revocation.certificate[:16]}"
+    if found := check_serial(revocation.certificate):
+        return found
+    subject = f"certificate {revocation.certificate}"
     if revocation.role not in ROLES:
         return Finding(subject=subject, problem=f"has no role {revocation.role[:MAX_NAME_LENGTH]!a}")
     if revocation.at_ms < 0 or revocation.ends_at_ms < 0:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 #: What `registry` of a job begins with where it names a secret of the tenant, and not credentials of the node.
@@ -23,3 +24,9 @@ class SecretUse:
 def registry_secret(registry: str) -> str:
     """Return the name of the secret that a job's `registry` names; empty: it names none."""
     return registry.removeprefix(REGISTRY_PREFIX) if registry.startswith(REGISTRY_PREFIX) else ""
+
+
+def secret_names(uses: Iterable[SecretUse], registry: str) -> list[str]:
+    """Return the secrets that a task with these and this `registry` needs, each once."""
+    of_registry = registry_secret(registry)
+    return [*dict.fromkeys([*[use.name for use in uses], *([of_registry] if of_registry else [])])]

@@ -6,7 +6,7 @@ records. Invariant: only `gosched.state_machine` calls the `put_`, `drop_` and `
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import groupby
 from typing import Any
@@ -181,9 +181,9 @@ class ClusterState(Contents):
         self.access_changes += 1
         self._drop("revocations", certificate)
 
-    def is_revoked(self, marks: Iterable[str]) -> bool:
-        """Return whether a certificate with these marks is refused."""
-        return bool(self.revocations) and any(mark in self.revocations for mark in marks)
+    def is_revoked(self, serial: str) -> bool:
+        """Return whether the certificate with this serial number is refused."""
+        return serial in self.revocations
 
     # Joining
 

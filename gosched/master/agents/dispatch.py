@@ -19,9 +19,8 @@ from gosched.core.records.node import NodeState
 from gosched.core.records.task import TaskState
 from gosched.core.state.cluster_state import ClusterState
 from gosched.master.agents.orders import Orders, stop_order
-from gosched.master.agents.task_secrets import NotYet, TaskSecrets
+from gosched.master.agents.secret_opener import NotYet, SecretOpener
 from gosched.master.base.channels import Channels
-from gosched.master.base.secret_keys import SecretKeys
 from gosched.observe.tracing import now_ns
 from gosched.observe.tracing_leader import LeaderTraces
 from gosched.replication.interface import Replication
@@ -51,13 +50,13 @@ class Dispatcher:
         self,
         replication: Replication,
         channels: Channels,
+        secrets: SecretOpener,
         traces: LeaderTraces | None = None,
-        secrets: TaskSecrets | None = None,
     ) -> None:
         self._replication = replication
         self._channels = channels
         self._traces = traces
-        self._secrets = secrets or TaskSecrets(keys=SecretKeys(None), tls=False)
+        self._secrets = secrets
         self._orders = Orders()
         self._epoch = 0
         self._due: dict[str, _Due] = {}

@@ -5,6 +5,7 @@ Invariant: it signs for agents alone, and what it signs is trusted by the author
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -15,6 +16,7 @@ from gosched.config import ConfigError
 from gosched.config.join_model import Join
 from gosched.config.private import exposed
 from gosched.wire.roles import CertificateHolder, Role
+from gosched.wire.serials import serial_of_pem
 from gosched.wire.tls_watch import TlsWatch
 
 if TYPE_CHECKING:  # slow to import
@@ -28,6 +30,8 @@ class Signed:
     #: PEM, with the intermediate authority that signed it, if one did.
     pem: bytes
     ends_at_ms: int
+    #: Serial number, in hex.
+    serial: str
 
 
 class JoinAuthority:
@@ -37,6 +41,8 @@ class JoinAuthority:
         """Read the files once. Raises ConfigError."""
         self._settings = settings
         self._tls = tls
+        self._digest = ""
+        self._digest_of: object = None  # what was seen of the files
         self._read()
 
     def sign(self, key: PublicKey, node: str, hosts: Sequence[str], cluster_id: str) -> Signed:
@@ -49,14 +55,22 @@ class JoinAuthority:
         life = timedelta(milliseconds=self._settings.certificate_lasts_ms)
         life = min(life, _left(signer))
         made = sign(signer, key, holder, [role_name(holder), *(general_name(host) for host in hosts)], life)
-        chain = pem_of(made) + (pem_of(signer.certificate) if is_intermediate else b"")
-        return Signed(pem=chain, ends_at_ms=int(made.not_valid_after_utc.timestamp() * 1000))
+        pem = pem_of(made)
+        return Signed(
+            pem=pem + (pem_of(signer.certificate) if is_intermediate else b""),
+            ends_at_ms=int(made.not_valid_after_utc.timestamp() * 1000),
+            serial=serial_of_pem(pem),
+        )
 
     def key_digest(self) -> str:
         """Return the SHA-256 of the authority's public key, in hex. Raises ConfigError."""
         from gosched.wire.signing import key_digest
 
-        return key_digest(self._read()[0].certificate.public_key()).hex()
+        stamp = (_stamp(self._settings.ca_cert), _stamp(self._settings.ca_key))
+        if self._digest_of != stamp or None in stamp:  # guests may ask for it: the files are not read each time
+            self._digest = key_digest(self._read()[0].certificate.public_key()).hex()
+            self._digest_of = stamp
+        return self._digest
 
     def _read(self) -> tuple[Signer, bool]:
         """Return the authority, and whether it is an intermediate one. Raises ConfigError."""
@@ -108,3 +122,12 @@ def _left(signer: Signer) -> timedelta:
     from datetime import UTC, datetime
 
     return signer.certificate.not_valid_after_utc - datetime.now(UTC)
+
+
+def _stamp(file: str) -> tuple[int, int, int] | None:
+    """Return what changes with a file's content; None: it cannot be seen."""
+    try:
+        seen = os.stat(file)
+    except OSError:
+        return None
+    return seen.st_ino, seen.st_size, seen.st_mtime_ns

@@ -7,7 +7,7 @@ did not get from an operator or prove; whatever is wrong with a token, its holde
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,6 +15,7 @@ import grpc
 import structlog
 
 from gosched.config import ConfigError
+from gosched.config.address import split_address
 from gosched.core.commands.join import CreateJoinToken, RenewJoinedNode, RevokeJoinToken, UseJoinToken
 from gosched.core.features import FeatureLevel
 from gosched.core.limits import MAX_DURATION_MS, MAX_NAME_LENGTH
@@ -25,12 +26,12 @@ from gosched.core.rules.join import check_join_token
 from gosched.core.rules.values import check_name
 from gosched.master.agents.host_proof import proved_hosts
 from gosched.master.agents.join_authority import JoinAuthority, Signed, pins_of
-from gosched.master.base.callers import Caller
+from gosched.master.base.callers import Caller, denied
 from gosched.master.base.clock import StateClock
-from gosched.master.base.errors import ApiError, accepted, invalid, unavailable, unmet
+from gosched.master.base.errors import ApiError, accepted, check_request_id, invalid, unavailable, unmet
 from gosched.master.base.proposals import Proposals
 from gosched.replication.interface import Replication
-from gosched.state_machine.joining import why_unusable
+from gosched.state_machine.joining import why_shut_out, why_unusable
 from gosched.wire.codec import map_pairs, to_message
 from gosched.wire.join_token import digest_of, id_of_token, new_join_token
 from gosched.wire.roles import node_label
@@ -77,10 +78,16 @@ class JoinService(join_pb2_grpc.JoinServiceServicer):
         if problem := why_unusable(token, token_id, digest, key_digest, request.node, now_ms):
             raise _refused(problem)
         self._check_node(request.node)
-        hosts = await proved_hosts(request.hosts, caller.address, token.hosts)
+        hosts = await proved_hosts(request.hosts, caller.address, self._need_no_proof(token.hosts))
         signed = await self._signed(key, request.node, hosts)
         use = UseJoinToken(
-            id=token_id, digest=digest, key=key_digest, node=request.node, hosts=hosts, ends_at_ms=signed.ends_at_ms
+            id=token_id,
+            digest=digest,
+            key=key_digest,
+            node=request.node,
+            hosts=hosts,
+            ends_at_ms=signed.ends_at_ms,
+            certificate=signed.serial,
         )
         outcome = await self.proposals.propose(use)
         if isinstance(outcome, Rejected) and outcome.code is Code.NOT_FOUND:
@@ -96,12 +103,17 @@ class JoinService(join_pb2_grpc.JoinServiceServicer):
         joined = self.replication.state.joined_nodes.get(caller.name)
         if joined is None:
             raise unmet(f"node {caller.name[:MAX_NAME_LENGTH]!a} did not join with a token: join with one")
+        shown = caller.certificate
+        if problem := why_shut_out(self.replication.state, joined, shown):
+            raise denied(problem)
         key, _ = await _key_of(request.csr)
         token = self.replication.state.join_tokens.get(joined.token_id)
         known = (*joined.hosts, *(token.hosts if token is not None else ()))
-        hosts = await proved_hosts(request.hosts or joined.hosts, caller.address, known)
+        hosts = await proved_hosts(request.hosts or joined.hosts, caller.address, self._need_no_proof(known))
         signed = await self._signed(key, joined.name, hosts)
-        renewal = RenewJoinedNode(name=joined.name, hosts=hosts, ends_at_ms=signed.ends_at_ms)
+        renewal = RenewJoinedNode(
+            name=joined.name, hosts=hosts, ends_at_ms=signed.ends_at_ms, certificate=signed.serial, shown=shown
+        )
         accepted(await self.proposals.propose(renewal))
         return self._answer(signed)
 
@@ -149,6 +161,16 @@ class JoinService(join_pb2_grpc.JoinServiceServicer):
         await self._change(RevokeJoinToken(id=request.id), request)
         return join_pb2.RevokeJoinTokenResponse(revision=self.replication.state.revision)
 
+    def _need_no_proof(self, hosts: Collection[str]) -> set[str]:
+        """Return those of these hosts that are no master's: for one of those an agent has to call from there."""
+        masters = self.replication.state.masters.values()
+        return {*hosts} - {
+            split_address(address)[0]
+            for master in masters
+            for address in (master.grpc_address, master.http_address)
+            if address
+        }
+
     def _check_can_sign(self) -> None:
         """Raises ApiError where nobody can join here."""
         if self.tls is None:
@@ -193,8 +215,7 @@ class JoinService(join_pb2_grpc.JoinServiceServicer):
         command: _TokenChange,
         request: join_pb2.CreateJoinTokenRequest | join_pb2.RevokeJoinTokenRequest,
     ) -> Accepted:
-        if max(len(request.client_id), len(request.request_id)) > MAX_NAME_LENGTH:
-            raise invalid(f"client_id and request_id have at most {MAX_NAME_LENGTH} characters")
+        check_request_id(request)
         return accepted(
             await self.proposals.propose(command, client_id=request.client_id, request_id=request.request_id)
         )

@@ -41,8 +41,8 @@ from gosched.master.agents.node_control import UnfitNodes, check_request_id, con
 from gosched.master.agents.observations import node_usage, observations, registration
 from gosched.master.agents.orders import Orders, stop_order
 from gosched.master.agents.reconcile import Verdict, compare
-from gosched.master.agents.revoked_masters import RevokedMasters
-from gosched.master.agents.task_secrets import NotYet, TaskSecrets
+from gosched.master.agents.revocation_news import RevocationNews
+from gosched.master.agents.secret_opener import NotYet, SecretOpener
 from gosched.master.base.access import Access
 from gosched.master.base.callers import Caller, denied
 from gosched.master.base.channels import Channels
@@ -51,6 +51,7 @@ from gosched.master.base.errors import ApiError, accepted, parsed, unavailable
 from gosched.master.base.leadership import Leadership
 from gosched.master.base.proposals import Proposals
 from gosched.replication.interface import Replication
+from gosched.state_machine.joining import why_shut_out
 from gosched.wire.codec import fill, map_pairs, to_message
 from gosched.wire.roles import ANY_NODE, Role
 from gosched.wire.v1 import node_pb2, node_pb2_grpc, worker_pb2, worker_pb2_grpc
@@ -79,11 +80,11 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
     clock: StateClock
     settings: MasterSettings
     access: Access
-    secrets: TaskSecrets
+    secrets: SecretOpener
     orders: Orders = field(default_factory=Orders)
     # Node -> the epoch of its last heartbeat, and what that one should have named and did not.
     missing: dict[str, tuple[int, Sequence[str]]] = field(default_factory=dict)
-    revoked: RevokedMasters = field(default_factory=RevokedMasters)
+    revoked: RevocationNews = field(default_factory=RevocationNews)
 
     async def RegisterNode(self, request: node_pb2.RegisterNodeRequest, context: Any) -> node_pb2.RegisterNodeResponse:
         self._check_own_node(request.node_id, request.name, context)
@@ -254,11 +255,17 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
             raise unavailable("this master does not lead any more; ask again")
 
     def _check_own_node(self, node_id: str, name: str, context: Any) -> None:
-        """Check that the agent's certificate names its node, by id or by name. Raises ApiError for another node's."""
+        """Check that the agent's certificate names its node, by id or by name, and is the newest of one that joined (or
+        the one before, see JoinedNode). Raises ApiError for another node's, and for one that was put by."""
         caller: Caller = context.caller
-        if caller.role is not Role.AGENT or caller.name in (ANY_NODE, node_id):
+        if caller.role is not Role.AGENT:
             return
-        if caller.name in self.replication.state.joined_nodes:
+        joined = self.replication.state.joined_nodes.get(caller.name)
+        if joined is not None and (problem := why_shut_out(self.replication.state, joined, caller.certificate)):
+            raise denied(problem)
+        if caller.name in (ANY_NODE, node_id):
+            return
+        if joined is not None:
             raise denied(f"the agent joined as node {caller.name}, and is no other one, such as {node_id!a}")
         known = self.replication.state.nodes.get(node_id)
         names = {name} if known is None else {name, known.name}

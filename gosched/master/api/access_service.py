@@ -9,8 +9,6 @@ import asyncio
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import grpc
-
 from gosched.core.access import (
     CLUSTER,
     Identity,
@@ -31,7 +29,7 @@ from gosched.master.api.rules import changed_since, etag_of, is_repeat
 from gosched.master.base.access import Access
 from gosched.master.base.callers import Caller, denied
 from gosched.master.base.clock import StateClock
-from gosched.master.base.errors import ApiError, accepted, invalid, not_found, parsed, unmet
+from gosched.master.base.errors import accepted, check_request_id, invalid, not_found, parsed, unmet
 from gosched.master.base.leadership import Leadership
 from gosched.master.base.proposals import Proposals
 from gosched.master.base.tokens import new_secret
@@ -54,7 +52,7 @@ class AccessService(access_pb2_grpc.AccessServiceServicer):
     changing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def SetBindings(self, request: access_pb2.SetBindingsRequest, context: Any) -> access_pb2.SetBindingsResponse:
-        _check_request_id(request.client_id, request.request_id)
+        check_request_id(request)
         bindings = tuple([parsed(binding, Binding) for binding in request.bindings])
         if found := check_bindings(bindings):
             raise invalid(str(found))
@@ -110,7 +108,7 @@ class AccessService(access_pb2_grpc.AccessServiceServicer):
         return answer
 
     async def CreateToken(self, request: access_pb2.CreateTokenRequest, context: Any) -> access_pb2.CreateTokenResponse:
-        _check_request_id(request.client_id, request.request_id)
+        check_request_id(request)
         self._check_level()
         maker = self._named(context.caller)
         if not 0 < request.lasts_ms <= MAX_DURATION_MS:
@@ -135,6 +133,7 @@ class AccessService(access_pb2_grpc.AccessServiceServicer):
             digest=digest,
             created_at_ms=now_ms,
             expires_at_ms=now_ms + request.lasts_ms,
+            certificate=context.caller.certificate,
         )
         taken = await self._change(CreateToken(token=token), request)
         if taken.subject != token.id:
@@ -155,7 +154,7 @@ class AccessService(access_pb2_grpc.AccessServiceServicer):
         return answer
 
     async def RevokeToken(self, request: access_pb2.RevokeTokenRequest, context: Any) -> access_pb2.RevokeTokenResponse:
-        _check_request_id(request.client_id, request.request_id)
+        check_request_id(request)
         maker = self.access.identity(context.caller)
         token = self.replication.state.tokens.get(request.id)
         if maker is not None and maker.limit is not None and request.id != context.caller.token:
@@ -169,7 +168,7 @@ class AccessService(access_pb2_grpc.AccessServiceServicer):
     async def RevokeCertificate(
         self, request: access_pb2.RevokeCertificateRequest, context: Any
     ) -> access_pb2.RevokeCertificateResponse:
-        _check_request_id(request.client_id, request.request_id)
+        check_request_id(request)
         return await self.revocations.revoke(request, context.caller)
 
     async def ListRevocations(
@@ -180,7 +179,7 @@ class AccessService(access_pb2_grpc.AccessServiceServicer):
     async def UnrevokeCertificate(
         self, request: access_pb2.UnrevokeCertificateRequest, context: Any
     ) -> access_pb2.UnrevokeCertificateResponse:
-        _check_request_id(request.client_id, request.request_id)
+        check_request_id(request)
         return await self.revocations.unrevoke(request)
 
     def _named(self, caller: Caller) -> Identity:
@@ -232,10 +231,3 @@ def _role(number: int) -> AccessRole:
         return AccessRole(number)
     except ValueError:
         raise invalid(f"this version knows no role {number}") from None
-
-
-def _check_request_id(client_id: str, request_id: str) -> None:
-    if max(len(client_id), len(request_id)) > MAX_NAME_LENGTH:
-        raise ApiError(
-            grpc.StatusCode.INVALID_ARGUMENT, f"client_id and request_id have at most {MAX_NAME_LENGTH} characters"
-        )

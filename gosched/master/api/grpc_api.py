@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import grpc
@@ -16,19 +16,12 @@ from gosched.master.base.channels import MAX_ANSWER_BYTES
 from gosched.wire.grpc_tls import SERVER_OPTIONS, server_credentials
 from gosched.wire.tls_watch import TlsWatch
 from gosched.wire.v1 import (
-    access_pb2,
     access_pb2_grpc,
-    cluster_pb2,
     cluster_pb2_grpc,
-    history_pb2,
     history_pb2_grpc,
-    join_pb2,
     join_pb2_grpc,
-    node_pb2,
     node_pb2_grpc,
-    scheduler_pb2,
     scheduler_pb2_grpc,
-    secret_pb2,
     secret_pb2_grpc,
 )
 
@@ -36,15 +29,16 @@ MAX_REQUEST_BYTES = 16 * 1024 * 1024
 MAX_CALLS_PER_CONNECTION = 2048  # of a follower, too, which passes on what agents call: the others wait there
 HANDSHAKE_MS = 10_000  # of a connection that has not said anything yet
 IDLE_MS = 600_000  # of one without calls; its owner dials again when it has one
-SERVICES = (
-    scheduler_pb2.DESCRIPTOR.services_by_name["SchedulerService"].full_name,
-    node_pb2.DESCRIPTOR.services_by_name["NodeService"].full_name,
-    cluster_pb2.DESCRIPTOR.services_by_name["ClusterService"].full_name,
-    history_pb2.DESCRIPTOR.services_by_name["HistoryService"].full_name,
-    access_pb2.DESCRIPTOR.services_by_name["AccessService"].full_name,
-    secret_pb2.DESCRIPTOR.services_by_name["SecretService"].full_name,
-    join_pb2.DESCRIPTOR.services_by_name["JoinService"].full_name,
-)
+_ADD: dict[str, Callable[[Any, Any], None]] = {
+    "SchedulerService": scheduler_pb2_grpc.add_SchedulerServiceServicer_to_server,
+    "NodeService": node_pb2_grpc.add_NodeServiceServicer_to_server,
+    "ClusterService": cluster_pb2_grpc.add_ClusterServiceServicer_to_server,
+    "HistoryService": history_pb2_grpc.add_HistoryServiceServicer_to_server,
+    "AccessService": access_pb2_grpc.add_AccessServiceServicer_to_server,
+    "SecretService": secret_pb2_grpc.add_SecretServiceServicer_to_server,
+    "JoinService": join_pb2_grpc.add_JoinServiceServicer_to_server,
+}
+SERVICES = tuple(f"gosched.v1.{name}" for name in _ADD)
 
 MAX_HEADERS_BYTES = 32 * 1024  # an issuer's token with all groups of a user alone may have 8 KiB
 
@@ -89,14 +83,10 @@ class GrpcServer:
         if inner:
             self._bind_inner(inner)
 
-    def add(self, scheduler: Any, node: Any, cluster: Any, history: Any, access: Any, secret: Any, join: Any) -> None:
-        scheduler_pb2_grpc.add_SchedulerServiceServicer_to_server(scheduler, self._server)
-        node_pb2_grpc.add_NodeServiceServicer_to_server(node, self._server)
-        cluster_pb2_grpc.add_ClusterServiceServicer_to_server(cluster, self._server)
-        history_pb2_grpc.add_HistoryServiceServicer_to_server(history, self._server)
-        access_pb2_grpc.add_AccessServiceServicer_to_server(access, self._server)
-        secret_pb2_grpc.add_SecretServiceServicer_to_server(secret, self._server)
-        join_pb2_grpc.add_JoinServiceServicer_to_server(join, self._server)
+    def add(self, services: Mapping[str, Any]) -> None:
+        """Serve these, by their names in the proto."""
+        for name, add_to in _ADD.items():
+            add_to(services[name], self._server)
 
     async def start(self) -> None:
         await self._server.start()

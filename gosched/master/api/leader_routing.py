@@ -1,10 +1,9 @@
 """What each gRPC call of a master passes through: who calls and what it may, a place, routing to the leader, errors,
 counting.
 
-Invariant: SchedulerService (but for ReadJobs), NodeService, AccessService, SecretService, JoinService (but for
-GetAuthority), the lists of HistoryService and what operators ask of ClusterService are served by the leader; any other
-master passes the bytes on, and a call that was passed on once is not passed on again. A call has its place before its
-request is read: one whose request never comes is counted, too, and given up.
+Invariant: a call that the leader serves (base/methods.py) is passed on by any other master as the bytes that it is, and
+one that was passed on once is not passed on again. A call has its place before its request is read: one whose request
+never comes is counted, too, and given up.
 """
 
 from __future__ import annotations
@@ -28,6 +27,7 @@ from gosched.master.base.callers import FORWARDED, Caller, Callers, ServedCall, 
 from gosched.master.base.channels import Channels
 from gosched.master.base.errors import ApiError, invalid, unavailable
 from gosched.master.base.leadership import Leadership
+from gosched.master.base.methods import OWN, method_of
 from gosched.master.base.relay import relay
 from gosched.observe.metrics import MasterMetrics
 from gosched.wire.plain_text import host_of
@@ -37,22 +37,6 @@ FIND_LEADER_S = 1.0
 REVISION = "gosched-revision"  # of the state that an answer is from, in the trailing metadata
 TRANSFER = "TransferLeadership"  # its answer comes from a leader that leads no more
 REQUEST_S = 10.0  # for a request to arrive, once its call has begun
-_ROUTED = (
-    "/gosched.v1.SchedulerService/",
-    "/gosched.v1.NodeService/",
-    "/gosched.v1.AccessService/",
-    "/gosched.v1.SecretService/",
-    "/gosched.v1.JoinService/",
-    "/gosched.v1.HistoryService/List",
-    "/gosched.v1.ClusterService/FinalizeUpgrade",
-    "/gosched.v1.ClusterService/AddMaster",
-    "/gosched.v1.ClusterService/RemoveMaster",
-    "/gosched.v1.ClusterService/ListMembers",
-    "/gosched.v1.ClusterService/TransferLeadership",
-)
-# No state is needed for them.
-_BY_ANY = frozenset({"/gosched.v1.SchedulerService/ReadJobs", "/gosched.v1.JoinService/GetAuthority"})
-_OWN = "/gosched.v1."
 
 log = structlog.get_logger()
 
@@ -106,7 +90,7 @@ class LeaderRouting(grpc.aio.ServerInterceptor):
 
             return grpc.stream_unary_rpc_method_handler(unary)
 
-        if not method.startswith(_OWN):
+        if not method.startswith(OWN):
 
             async def foreign(requests: AsyncIterator[bytes], context: Any) -> None:
                 await self._foreign(handler, method, requests, context)
@@ -207,7 +191,7 @@ class LeaderRouting(grpc.aio.ServerInterceptor):
 
     async def _route(self, call: _Call) -> Master | None:
         """Return the leader that the call is passed on to; None: it is served here. Raises ApiError."""
-        if not call.method.startswith(_ROUTED) or call.method in _BY_ANY:
+        if not method_of(call.method).by_leader:
             return None
         leader = await self._leadership.find(FIND_LEADER_S)
         if leader is not None and any(key == FORWARDED for key, _ in call.context.invocation_metadata() or ()):

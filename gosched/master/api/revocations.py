@@ -20,9 +20,9 @@ from gosched.replication.interface import Replication
 from gosched.state_machine.revocation import is_over
 from gosched.wire.certificates import names_in
 from gosched.wire.codec import fill, to_message
-from gosched.wire.fingerprints import facts_of, mark_in
 from gosched.wire.role_rules import BUILT_IN, RoleReader
 from gosched.wire.roles import BadCertificate
+from gosched.wire.serials import facts_of, serial_in
 from gosched.wire.v1 import access_pb2, types_pb2
 
 
@@ -38,8 +38,8 @@ class Revocations:
     async def revoke(
         self, request: access_pb2.RevokeCertificateRequest, caller: Caller
     ) -> access_pb2.RevokeCertificateResponse:
-        revocation, marks = self._asked(request, caller)
-        if not request.force and set(marks) & set(caller.certificate):
+        revocation = self._asked(request, caller)
+        if not request.force and revocation.certificate == caller.certificate:
             raise unmet("this very call was made with it: with --force it is revoked all the same")
         taken = accepted(
             await self.proposals.propose(
@@ -63,16 +63,15 @@ class Revocations:
         return answer
 
     async def unrevoke(self, request: access_pb2.UnrevokeCertificateRequest) -> access_pb2.UnrevokeCertificateResponse:
-        command = UnrevokeCertificate(certificate=_mark(request.mark))
+        command = UnrevokeCertificate(certificate=_serial(request.serial))
         accepted(await self.proposals.propose(command, client_id=request.client_id, request_id=request.request_id))
         return access_pb2.UnrevokeCertificateResponse(revision=self.replication.state.revision)
 
-    def _asked(self, request: Any, caller: Caller) -> tuple[Revocation, tuple[str, ...]]:
-        """Return what is to be revoked, and all marks that it has. Raises ApiError."""
+    def _asked(self, request: Any, caller: Caller) -> Revocation:
+        """Return what is to be revoked. Raises ApiError."""
         at_ms, by = self.clock.now_ms(), caller.name[:MAX_NAME_LENGTH] if caller.role is not None else ""
         if not request.certificate:
-            mark = _mark(request.mark)
-            return Revocation(certificate=mark, reason=request.reason, by=by, at_ms=at_ms), (mark,)
+            return Revocation(certificate=_serial(request.serial), reason=request.reason, by=by, at_ms=at_ms)
         facts = facts_of(request.certificate)
         if facts is None:
             raise invalid("certificate: this is no certificate in PEM form")
@@ -86,8 +85,8 @@ class Revocations:
             holder, role = found.uri() if found.name else facts.subject, found.role.value
         except BadCertificate:
             pass  # it has no role here, and may have one for another program
-        revocation = Revocation(
-            certificate=facts.marks[0],
+        return Revocation(
+            certificate=facts.serial,
             holder="".join(char for char in holder if char.isprintable())[:MAX_NAME_LENGTH],
             role=role,
             reason=request.reason,
@@ -95,14 +94,13 @@ class Revocations:
             at_ms=at_ms,
             ends_at_ms=facts.ends_at_ms,
         )
-        return revocation, facts.marks
 
 
-def _mark(text: str) -> str:
-    mark = mark_in(text[:MAX_NAME_LENGTH])
-    if not mark:
+def _serial(text: str) -> str:
+    serial = serial_in(text[:MAX_NAME_LENGTH])
+    if not serial:
         raise invalid(
-            "mark: expected a certificate's SHA-256 fingerprint (64 digits in hex) or its serial number (at most 40),"
-            f" got {text[:MAX_NAME_LENGTH]!a}"
+            "serial: expected the serial number of a certificate (at most 40 digits in hex), got"
+            f" {text[:MAX_NAME_LENGTH]!a}"
         )
-    return mark
+    return serial

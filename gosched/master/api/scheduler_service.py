@@ -17,7 +17,6 @@ from gosched.core.commands.cluster import DropWindow, SetQueues, SetQuotas, SetW
 from gosched.core.commands.command import Body
 from gosched.core.commands.jobs import Action, CancelJob, ControlJob, SubmitJob
 from gosched.core.features import FeatureLevel
-from gosched.core.limits import MAX_NAME_LENGTH
 from gosched.core.outcome import Accepted
 from gosched.core.records.job import Job
 from gosched.core.records.queue import Queue
@@ -38,7 +37,7 @@ from gosched.master.api.status import StatusReader
 from gosched.master.api.status_digest import StatusDigest
 from gosched.master.base.access import Access
 from gosched.master.base.callers import Caller
-from gosched.master.base.errors import accepted, invalid, not_found, parsed
+from gosched.master.base.errors import accepted, check_request_id, invalid, not_found, parsed
 from gosched.master.base.job_changes import JobChanges
 from gosched.master.base.leadership import Leadership
 from gosched.master.base.proposals import Proposals
@@ -97,7 +96,7 @@ class SchedulerService(scheduler_pb2_grpc.SchedulerServiceServicer):
     rules: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def SubmitJob(self, request: scheduler_pb2.SubmitJobRequest, context: Any) -> scheduler_pb2.SubmitJobResponse:
-        _check_request_id(request.client_id, request.request_id)
+        check_request_id(request)
         spec = spec_of(request.spec)
         self.access.check_submission(context.caller, spec)
         traced = context_of_call(context.invocation_metadata())
@@ -307,7 +306,7 @@ class SchedulerService(scheduler_pb2_grpc.SchedulerServiceServicer):
         return to_message(reserved, scheduler_pb2.ListReservationsResponse)
 
     async def SetClock(self, request: scheduler_pb2.SetClockRequest, context: Any) -> scheduler_pb2.SetClockResponse:
-        _check_request_id(request.client_id, request.request_id)
+        check_request_id(request)
         taken = await self.keeper.set_back(request.client_id, request.request_id)
         state = self.replication.state
         return scheduler_pb2.SetClockResponse(
@@ -341,7 +340,7 @@ class SchedulerService(scheduler_pb2_grpc.SchedulerServiceServicer):
             epoch = self.leadership.epoch
             await self.proposals.barrier()
             state = self.replication.state
-            if check is not None and not is_repeat(state, request):
+            if check is not None:  # of a repeat, too: its answer may be forgotten before it is asked for
                 check()
             if request.if_match not in ("", rules_etag(command, state)) and not is_repeat(state, request):
                 raise changed_since()
@@ -351,7 +350,7 @@ class SchedulerService(scheduler_pb2_grpc.SchedulerServiceServicer):
 
     async def _change(self, command: Body, request: _Change, *, epoch: int = 0) -> Accepted:
         """Propose a user's command; `epoch`: of the leader that may carry it out, 0: of any. Raises ApiError."""
-        _check_request_id(request.client_id, request.request_id)
+        check_request_id(request)
         if not isinstance(command, SubmitJob) and request.ByteSize() > MAX_RULES_BYTES:
             raise invalid(f"they take {request.ByteSize()} bytes together; at most {MAX_RULES_BYTES} fit in one change")
         return accepted(
@@ -378,7 +377,7 @@ class SchedulerService(scheduler_pb2_grpc.SchedulerServiceServicer):
         repeat of a request keeps its words. Raises ApiError where the caller may not change it."""
         state = self.replication.state
         job = state.find_job(request.job)
-        if self.access.identity(caller) is None or (job is None and is_repeat(state, request)):
+        if self.access.identity(caller) is None:
             return request.job
         return self.access.check_job(caller, Permission.CHANGE_JOB, job, request.job).id
 
@@ -429,8 +428,3 @@ def _in_trace(
         return command
     kept = submission_context(command.job_id, caller, traces.sample if traces else 1)
     return replace(command, traceparent=kept.traceparent if kept else "")
-
-
-def _check_request_id(client_id: str, request_id: str) -> None:
-    if max(len(client_id), len(request_id)) > MAX_NAME_LENGTH:
-        raise invalid(f"client_id and request_id have at most {MAX_NAME_LENGTH} characters")

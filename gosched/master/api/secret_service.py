@@ -5,6 +5,7 @@ Invariant: a value is sealed before it is proposed, and is in no answer, no reco
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,10 +15,10 @@ from gosched.core.features import FeatureLevel
 from gosched.core.limits import MAX_NAME_LENGTH, MAX_SECRET_VALUE_BYTES
 from gosched.core.records.secret import Secret
 from gosched.core.rules.finding import Finding
-from gosched.core.rules.values import check_id, check_name
+from gosched.core.rules.values import check_name
 from gosched.master.base.access import Access
 from gosched.master.base.callers import Caller
-from gosched.master.base.errors import accepted, invalid, unmet
+from gosched.master.base.errors import accepted, check_request_id, invalid, unmet
 from gosched.master.base.leadership import Leadership
 from gosched.master.base.proposals import Proposals
 from gosched.master.base.secret_keys import SecretKeys
@@ -25,6 +26,8 @@ from gosched.replication.interface import Replication
 from gosched.wire.secret_keys import Key
 from gosched.wire.secret_seal import CannotOpen, seal, unseal
 from gosched.wire.v1 import secret_pb2, secret_pb2_grpc
+
+RESEALED_AT_ONCE = 100  # they share entries of the log
 
 _Change = secret_pb2.SetSecretRequest | secret_pb2.DeleteSecretRequest
 
@@ -98,19 +101,21 @@ class SecretService(secret_pb2_grpc.SecretServiceServicer):
         epoch, keyring = self.leadership.epoch, self.keys.needed()
         await self.proposals.barrier()
         resealed = 0
-        for key in [*self.replication.state.secrets]:  # those that are set meanwhile have the first key already
+        keys = [*self.replication.state.secrets]  # those that are set meanwhile have the first key already
+        for first in range(0, len(keys), RESEALED_AT_ONCE):
             state = self.replication.state
-            secret = state.secrets.get(key)
-            if secret is None or not self._is_old(secret, keyring.first):
-                continue
-            try:
-                value = unseal(secret, keyring, (state.cluster_id, *state.lineage))
-            except CannotOpen as error:
-                raise unmet(f"{resealed} secrets were sealed again, then: {error}") from None
-            sealed = self._sealed(secret.tenant, secret.name, value, keyring.first)
-            command = ResealSecret(tenant=secret.tenant, name=secret.name, version=secret.version, **sealed)
-            taken = accepted(await self.proposals.propose(command, epoch=epoch))
-            resealed += not taken.unchanged
+            commands: list[ResealSecret] = []
+            for secret in filter(None, map(state.secrets.get, keys[first : first + RESEALED_AT_ONCE])):
+                if not self._is_old(secret, keyring.first):
+                    continue
+                try:
+                    value = unseal(secret, keyring, (state.cluster_id, *state.lineage))
+                except CannotOpen as error:
+                    raise unmet(f"{resealed} secrets were sealed again, then: {error}") from None
+                sealed = self._sealed(secret.tenant, secret.name, value, keyring.first)
+                commands.append(ResealSecret(tenant=secret.tenant, name=secret.name, version=secret.version, **sealed))
+            outcomes = await asyncio.gather(*(self.proposals.propose(command, epoch=epoch) for command in commands))
+            resealed += sum(not accepted(outcome).unchanged for outcome in outcomes)
         return secret_pb2.RotateSecretsResponse(
             key_id=keyring.first.id, resealed=resealed, revision=self.replication.state.revision
         )
@@ -125,8 +130,7 @@ class SecretService(secret_pb2_grpc.SecretServiceServicer):
 
     def _check_change(self, request: _Change, caller: Caller) -> None:
         """Raises ApiError unless the caller may change this secret."""
-        for what in ("client_id", "request_id"):
-            _check(check_id(what, getattr(request, what)))
+        check_request_id(request)
         _check(check_name("tenant", request.tenant[: MAX_NAME_LENGTH + 1]))
         _check(check_name("secret name", request.name[: MAX_NAME_LENGTH + 1]))
         self.access.check(caller, Permission.SET_SECRET, Object(tenant=request.tenant))

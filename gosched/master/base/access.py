@@ -3,7 +3,7 @@
 A caller is judged by bindings if it came with a user's certificate, token or login. Masters and agents are judged by
 the roles in their certificates alone (callers.py); where there is no TLS, nobody is judged.
 
-Invariant: a call is judged by the state of the master that serves it; what no line of `PERMISSIONS` names is refused.
+Invariant: a call is judged by the state of the master that serves it; what has no line in methods.py is refused.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Hashable, Iterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Hashable, Iterable
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -27,7 +27,6 @@ from gosched.core.access import (
     is_in_tenant,
     job_object,
     may,
-    may_in_tenant,
     may_run_as,
     may_set_quota,
     may_somewhere,
@@ -40,11 +39,13 @@ from gosched.core.records.access import Binding
 from gosched.core.records.job import Job
 from gosched.core.records.tenant import Quota
 from gosched.core.spec.job_spec import JobSpec
+from gosched.core.spec.secret_use import secret_names
 from gosched.core.state.cluster_state import ClusterState
 from gosched.identity.claims import VerifiedToken
 from gosched.identity.oidc import OidcVerifier
 from gosched.master.base.callers import Caller, denied
 from gosched.master.base.errors import ApiError, not_found
+from gosched.master.base.methods import Needs, method_of
 from gosched.master.base.tokens import bearer, find, is_ours, shown
 from gosched.replication.interface import Replication
 from gosched.wire.roles import Role
@@ -52,70 +53,6 @@ from gosched.wire.roles import Role
 GUARD_S = 1.0  # between two looks at whether a stream may go on
 MAX_REMEMBERED = 16_384  # users whose bindings are at hand
 
-#: What a user needs for a call; for jobs, queues and quotas the service asks again with the object.
-PERMISSIONS: Mapping[str, Permission] = {
-    "AccessService/SetBindings": Permission.GRANT,
-    "AccessService/ListBindings": Permission.GRANT,
-    "AccessService/CreateToken": Permission.VIEW,
-    "AccessService/ListTokens": Permission.VIEW,
-    "AccessService/RevokeToken": Permission.VIEW,
-    "AccessService/RevokeCertificate": Permission.ADMINISTER,
-    "AccessService/ListRevocations": Permission.ADMINISTER,
-    "AccessService/UnrevokeCertificate": Permission.ADMINISTER,
-    "JoinService/CreateJoinToken": Permission.OPERATE,
-    "JoinService/ListJoinTokens": Permission.OPERATE,
-    "JoinService/RevokeJoinToken": Permission.OPERATE,
-    "ClusterService/FinalizeUpgrade": Permission.ADMINISTER,
-    "ClusterService/AddMaster": Permission.ADMINISTER,
-    "ClusterService/RemoveMaster": Permission.ADMINISTER,
-    "ClusterService/ListMembers": Permission.VIEW,
-    "ClusterService/TakeBackup": Permission.ADMINISTER,
-    "ClusterService/TakeSnapshot": Permission.ADMINISTER,
-    "ClusterService/TransferLeadership": Permission.ADMINISTER,
-    "ClusterService/GetMasterHealth": Permission.VIEW,
-    "ClusterService/SetLogLevel": Permission.ADMINISTER,
-    "HistoryService/ListEvents": Permission.VIEW,
-    "HistoryService/WatchEvents": Permission.VIEW,
-    "HistoryService/ListAttempts": Permission.VIEW_JOB,
-    "HistoryService/ListFinishedJobs": Permission.VIEW,
-    "NodeService/ListNodes": Permission.VIEW,
-    "NodeService/CordonNode": Permission.OPERATE,
-    "NodeService/UncordonNode": Permission.OPERATE,
-    "NodeService/DrainNode": Permission.OPERATE,
-    "NodeService/RemoveNode": Permission.OPERATE,
-    "NodeService/LabelNode": Permission.OPERATE,
-    "NodeService/ListUsage": Permission.VIEW,
-    "SecretService/SetSecret": Permission.SET_SECRET,
-    "SecretService/ListSecrets": Permission.SUBMIT,
-    "SecretService/DeleteSecret": Permission.SET_SECRET,
-    "SecretService/RotateSecrets": Permission.ADMINISTER,
-    "SchedulerService/SubmitJob": Permission.SUBMIT,
-    "SchedulerService/ReadJobs": Permission.VIEW,
-    "SchedulerService/SubmitJobs": Permission.SUBMIT,
-    "SchedulerService/GetJob": Permission.VIEW_JOB,
-    "SchedulerService/ListJobs": Permission.VIEW,
-    "SchedulerService/WatchJob": Permission.VIEW_JOB,
-    "SchedulerService/CancelJob": Permission.CHANGE_JOB,
-    "SchedulerService/ExecTask": Permission.EXEC,
-    "SchedulerService/StreamJobLogs": Permission.READ_LOGS,
-    "SchedulerService/ExplainJob": Permission.VIEW_JOB,
-    "SchedulerService/ListWaits": Permission.VIEW,
-    "SchedulerService/GetClusterStatus": Permission.VIEW,
-    "SchedulerService/SetQueues": Permission.SET_QUEUE,
-    "SchedulerService/SetQuotas": Permission.SET_QUOTA,
-    "SchedulerService/ListQuotas": Permission.VIEW,
-    "SchedulerService/ControlJob": Permission.CHANGE_JOB,
-    "SchedulerService/PlanJob": Permission.SUBMIT,
-    "SchedulerService/SetClock": Permission.ADMINISTER,
-    "SchedulerService/SetWindow": Permission.OPERATE,
-    "SchedulerService/DropWindow": Permission.OPERATE,
-    "SchedulerService/ListReservations": Permission.VIEW,
-}
-#: What every user may ask: what it is, and what it may.
-_OF_ALL_USERS = "/gosched.v1.AccessService/CheckAccess"
-#: What callers may ask that have neither a certificate nor a token: a token to join with speaks for itself.
-OF_GUESTS = frozenset({"/gosched.v1.JoinService/GetAuthority", "/gosched.v1.JoinService/Join"})
-_OWN = "/gosched.v1."
 #: Those that are on one job, queue or tenant.
 _ON_OBJECTS = (
     Permission.VIEW_JOB,
@@ -126,6 +63,7 @@ _ON_OBJECTS = (
     Permission.SET_QUOTA,
     Permission.SET_QUEUE,
     Permission.SET_SECRET,
+    Permission.USE_SECRET,
 )
 
 T = TypeVar("T")
@@ -175,6 +113,8 @@ class Access:
         token = state.tokens.get(caller.token)
         if token is None or token.expires_at_ms <= self._now_ms():
             raise unauthenticated(f"token {caller.token} was revoked, or has ended")
+        if state.is_revoked(token.certificate):
+            raise unauthenticated(f"token {token.id} was made with certificate {token.certificate}, which is revoked")
         limit = Limit(role=token.role, tenants=token.tenants, queues=token.queues)
         return Identity(user=token.user, groups=token.groups, limit=limit)
 
@@ -185,7 +125,7 @@ class Access:
         self._check_level(caller)
         secret = bearer(headers) if caller.role is Role.CLIENT else ""
         if not secret:
-            if caller.is_guest and method not in OF_GUESTS:
+            if caller.is_guest and method_of(method).needs is not Needs.NOTHING:
                 raise unauthenticated("neither a certificate nor a token")
             return caller
         if not is_ours(secret):
@@ -197,12 +137,12 @@ class Access:
 
     def check_certificate(self, caller: Caller) -> None:
         """Raises ApiError for a caller whose certificate is revoked, or one that came through a master whose is."""
-        for marks, whose in ((caller.certificate, caller.name), (caller.through, "a master that passed on its call")):
-            if self._replication.state.is_revoked(marks):
+        for serial, whose in ((caller.certificate, caller.name), (caller.through, "a master that passed on its call")):
+            if self._replication.state.is_revoked(serial):
                 raise ApiError(
                     grpc.StatusCode.UNAUTHENTICATED,
                     "the certificate is not valid, or not any more: get another one",
-                    audited=f"the certificate of {whose} is revoked ({marks[0]})",
+                    audited=f"the certificate of {whose} is revoked (serial number {serial})",
                 )
 
     def _check_level(self, caller: Caller) -> None:
@@ -252,17 +192,17 @@ class Access:
 
     def check_method(self, caller: Caller, method: str) -> None:
         """Raises ApiError unless the caller may make this call, on some object at least."""
-        if method in OF_GUESTS:
+        needs = method_of(method).needs
+        if needs is Needs.NOTHING:
             return
         identity = self.identity(caller)
-        if identity is None or not method.startswith(_OWN) or method == _OF_ALL_USERS:
+        if identity is None or needs is Needs.USER:
             return
-        permission = PERMISSIONS.get(method.removeprefix(_OWN))
-        if permission is None:
+        if needs is Needs.MACHINE:
             raise denied(f"no rule lets users call {method.rpartition('/')[2]}")
-        judge = may_somewhere if permission in _ON_OBJECTS else may
-        if not judge(self.bindings_of(identity), identity, permission):
-            raise self._refusal(identity, permission)
+        judge = may_somewhere if needs in _ON_OBJECTS else may
+        if not judge(self.bindings_of(identity), identity, needs):
+            raise self._refusal(identity, needs)
 
     def may(self, caller: Caller, permission: Permission, on: Object = CLUSTER) -> bool:
         """Return whether the caller may do this. Raises ApiError for a token that has ended."""
@@ -277,30 +217,30 @@ class Access:
             raise self._refusal(identity, permission, on)
 
     def check_submission(self, caller: Caller, spec: JobSpec) -> None:
-        """Raises ApiError unless the caller may submit this job, and run its tasks as the accounts that it names."""
+        """Raises ApiError unless the caller may submit this job, give its tasks the secrets that it names, and run them
+        as its accounts."""
         on = Object(tenant=spec.tenant, queue=spec.queue)
         self.check(caller, Permission.SUBMIT, on)
         identity = self.identity(caller)
         if identity is None:
             return
+        if any(secret_names(group.secrets, group.isolation.registry) for group in spec.groups):
+            self.check(caller, Permission.USE_SECRET, Object(tenant=spec.tenant))
         for account in dict.fromkeys(group.isolation.user for group in spec.groups):
             if account and not may_run_as(self.bindings_of(identity), identity, on, account):
                 raise denied(f"{identity.user} may not run tasks as the account {account[:MAX_NAME_LENGTH]!a}")
 
     def lists_secrets(self, caller: Caller, tenant: str) -> bool:
-        """Return whether the caller may know the names of a tenant's secrets: it submits there, or sets them."""
-        identity = self.identity(caller)
-        return identity is None or any(
-            may_in_tenant(self.bindings_of(identity), identity, permission, tenant)
-            for permission in (Permission.SUBMIT, Permission.SET_SECRET)
-        )
+        """Return whether the caller may know the names of a tenant's secrets."""
+        on = Object(tenant=tenant)
+        return self.may(caller, Permission.USE_SECRET, on) or self.may(caller, Permission.SET_SECRET, on)
 
     def check_lists_secrets(self, caller: Caller, tenant: str) -> None:
         """Raises ApiError unless the caller may know the names of a tenant's secrets."""
         if not self.lists_secrets(caller, tenant):
             identity = self.identity(caller)
             assert identity is not None, "it was judged"
-            raise self._refusal(identity, Permission.SUBMIT, Object(tenant=tenant))
+            raise self._refusal(identity, Permission.USE_SECRET, Object(tenant=tenant))
 
     def check_job(self, caller: Caller, permission: Permission, job: Job | None, asked: str) -> Job:
         """Return the job. Raises ApiError where there is none, or none that the caller sees, and where the caller may

@@ -1,7 +1,6 @@
-"""Which calls are in the audit log, and what a record says of them.
+"""What the audit log says of calls.
 
-Invariant: a method that nobody has judged is recorded; and each call is recorded once, by the master that served or
-refused it, not by one that passed it on.
+Invariant: each call is recorded once, by the master that served or refused it, not by one that passed it on.
 """
 
 from __future__ import annotations
@@ -19,47 +18,11 @@ from gosched.audit.record import AuditRecord, How, Outcome
 from gosched.core.commands.jobs import Action
 from gosched.master.base.callers import ITSELF, Caller
 from gosched.master.base.errors import ApiError
+from gosched.master.base.methods import OWN, method_of
 from gosched.wire.join_token import id_of_token
-from gosched.wire.v1 import secret_pb2
+from gosched.wire.serials import serial_of_pem
+from gosched.wire.v1 import join_pb2, secret_pb2
 
-_OWN = "/gosched.v1."
-#: Methods whose successes are not recorded: they change nothing, or are calls of agents and masters, of which there
-#: are too many. Those of StreamJobLogs and TakeBackup, which only read, are recorded: they hand out what is secret.
-NOT_RECORDED = frozenset(
-    {
-        "SchedulerService/ReadJobs",
-        "SchedulerService/GetJob",
-        "SchedulerService/ListJobs",
-        "SchedulerService/WatchJob",
-        "SchedulerService/ExplainJob",
-        "SchedulerService/ListWaits",
-        "SchedulerService/GetClusterStatus",
-        "SchedulerService/ListQuotas",
-        "SchedulerService/PlanJob",
-        "SchedulerService/ListReservations",
-        "AccessService/ListBindings",
-        "AccessService/CheckAccess",
-        "AccessService/ListTokens",
-        "SecretService/ListSecrets",
-        "AccessService/ListRevocations",
-        "JoinService/GetAuthority",
-        "JoinService/ListJoinTokens",
-        "NodeService/RegisterNode",
-        "NodeService/Heartbeat",
-        "NodeService/ListNodes",
-        "NodeService/ListUsage",
-        "ClusterService/AnnounceMaster",
-        "ClusterService/ReadClock",
-        "ClusterService/ListMembers",
-        "ClusterService/GetStateDigests",
-        "ClusterService/GetMasterHealth",
-        "HistoryService/ListEvents",
-        "HistoryService/WatchEvents",
-        "HistoryService/ListAttempts",
-        "HistoryService/ListFinishedJobs",
-        "HistoryService/StreamHistory",
-    }
-)
 REFUSALS = frozenset({grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNAUTHENTICATED})
 _GONE = "the caller went away before the answer: what it asked for may have been done"
 _MAX_NAMED = 10  # objects of one call that are named
@@ -131,14 +94,14 @@ class Audited:
             told.append(True)
         if self._is_told or (self.passed_on and not isinstance(error, ApiError)):
             return
-        if refused or (is_recorded(self.method) and not self.passed_on):
+        if refused or (method_of(self.method).is_recorded and not self.passed_on):
             self._tell(error)
 
     def begun(self, answer: Any) -> None:
         """Note that a stream has its first answer: it is recorded now, and not when it ends."""
         if self.answer is None:
             self.answer = answer
-            if is_recorded(self.method) and not self.passed_on and not self._is_told:
+            if method_of(self.method).is_recorded and not self.passed_on and not self._is_told:
                 self._tell(None)
 
     async def first_of(self, requests: AsyncIterator[Any]) -> AsyncIterator[Any]:
@@ -163,7 +126,7 @@ class Audited:
                 authenticated=how,
                 roles=_roles(caller),
                 address=(caller.address if caller is not None else "") or self.address,
-                action=self.method.removeprefix(_OWN),
+                action=self.method.removeprefix(OWN),
                 object=_object_of(self.request, self.answer),
                 revision=getattr(self.answer, "revision", 0) or audit.revision(),
                 outcome=Outcome.ALLOWED if code is grpc.StatusCode.OK else outcome,
@@ -172,11 +135,6 @@ class Audited:
                 request_id=getattr(self.request, "request_id", ""),
             )
         )
-
-
-def is_recorded(method: str) -> bool:
-    """Return whether all calls of a method are recorded, and not its refusals alone."""
-    return method.startswith(_OWN) and method.removeprefix(_OWN) not in NOT_RECORDED
 
 
 def begin_http() -> None:
@@ -208,14 +166,14 @@ def object_of(request: Any, answer: Any) -> str:
         ("tenant", [*(one.tenant for one in specs), *(one.tenant for one in _some(request, "quotas"))]),
         ("secret", [_secret_of(request)]),
         ("binding", [one.name for one in _some(request, "bindings")]),
-        ("user", [_text(request.user) if hasattr(request, "lasts_ms") else ""]),  # of a token; of a job it is a claim
+        ("user", [_user_of_token(request)]),
         ("node", [getattr(request, "node", ""), getattr(request, "node_id", "")]),
         ("join token", [_join_token(request)]),
         ("window", [request.window.name if hasattr(request, "window") else ""]),
         ("name", ["" if _secret_of(request) else _text(getattr(request, "name", ""))]),
         ("master", [_text(getattr(request, "id", ""))]),
         ("action", [_action(getattr(request, "action", 0))]),
-        ("certificate", [getattr(request, "mark", ""), *_revoked(answer)]),
+        ("certificate", [getattr(request, "serial", ""), *_revoked(answer), _issued(answer)]),
         ("level", [getattr(request, "level", "")]),
         ("labels", [f"{key}={value}" for key, value in _pairs(request, "labels")]),
         ("drop", [*_some(request, "drop_labels"), *_some(request, "drop_taints")]),
@@ -235,6 +193,11 @@ def _revoked(answer: Any) -> list[str]:
     return [found.certificate, found.holder] if found is not None else []
 
 
+def _issued(answer: Any) -> str:
+    """Return the serial number of the certificate that an agent gets."""
+    return serial_of_pem(answer.certificate) if isinstance(answer, join_pb2.JoinResponse) else ""
+
+
 def _some(request: Any, field: str) -> list[Any]:
     return [*getattr(request, field, ())][:_MAX_NAMED]
 
@@ -252,6 +215,11 @@ def _secret_of(request: Any) -> str:
     if not isinstance(request, secret_pb2.SetSecretRequest | secret_pb2.DeleteSecretRequest):
         return ""
     return f"{request.tenant}/{request.name}"
+
+
+def _user_of_token(request: Any) -> str:
+    """Return whose token is made. The user in a submission is a claim of its submitter, and is not told."""
+    return _text(getattr(request, "user", "")) if hasattr(request, "lasts_ms") else ""
 
 
 def _join_token(request: Any) -> str:

@@ -21,51 +21,20 @@ from gosched.core.limits import MAX_NAME_LENGTH
 from gosched.core.records.access import LOCAL
 from gosched.master.base.errors import ApiError
 from gosched.master.base.local_accounts import LocalUser
+from gosched.master.base.methods import method_of
 from gosched.wire.certificates import names_of, names_of_call
-from gosched.wire.fingerprints import marks_of, marks_of_pem
 from gosched.wire.plain_text import host_of, refusal
 from gosched.wire.role_rules import BUILT_IN, CertificateNames, RoleReader
 from gosched.wire.roles import SCHEME, BadCertificate, CertificateHolder, Role, identity_of
+from gosched.wire.serials import serial_of, serial_of_call
 
 FORWARDED = "gosched-forwarded"  # the caller of a call that was passed on; `1` from masters of earlier releases
 IDENTITY = "gosched-identity"  # what else is known of that caller, as JSON
 UNNAMED = "1"
 FORWARDED_ADDRESS = "gosched-forwarded-address"  # where the caller of a call that was passed on called from
 OF_THIS_MACHINE = "unix"  # the address of who called through the socket
-HTTP_METHOD = "/gosched.v1.SchedulerService/HTTP"  # stands for what is read over HTTP
 
-_OWN = "/gosched.v1."
 _OF_SOCKET = "unix"  # begins what gRPC calls the other end of a Unix socket
-_CLIENTS = frozenset({Role.CLIENT})
-# What each role may call. Masters may call everything: they pass on what others call.
-BY_SERVICE = {
-    "SchedulerService": _CLIENTS,
-    "NodeService": _CLIENTS,
-    "ClusterService": frozenset[Role](),
-    "HistoryService": _CLIENTS,
-    "AccessService": _CLIENTS,
-    "SecretService": _CLIENTS,
-    "JoinService": _CLIENTS,
-}
-BY_METHOD = {
-    "NodeService/RegisterNode": frozenset({Role.AGENT}),
-    "NodeService/Heartbeat": frozenset({Role.AGENT}),
-    "JoinService/GetAuthority": frozenset({Role.CLIENT, Role.AGENT}),
-    "JoinService/Join": frozenset({Role.CLIENT, Role.AGENT}),
-    "JoinService/RenewCertificate": frozenset({Role.AGENT}),
-    "ClusterService/FinalizeUpgrade": _CLIENTS,
-    "ClusterService/AddMaster": _CLIENTS,
-    "ClusterService/RemoveMaster": _CLIENTS,
-    "ClusterService/ListMembers": _CLIENTS,
-    "ClusterService/TakeBackup": _CLIENTS,
-    "ClusterService/TakeSnapshot": _CLIENTS,
-    "ClusterService/TransferLeadership": _CLIENTS,
-    "ClusterService/GetMasterHealth": _CLIENTS,
-    "ClusterService/SetLogLevel": _CLIENTS,
-    "HistoryService/StreamHistory": frozenset(),
-    "SchedulerService/GetClusterStatus": frozenset({Role.CLIENT, Role.AGENT}),
-}
-
 T = TypeVar("T")
 
 
@@ -85,10 +54,10 @@ class Caller:
     until_ms: int = 0
     #: It showed no certificate: it is nobody until its token says who it is.
     is_guest: bool = False
-    #: Marks of the certificate that it showed; empty: none, or they are not known.
-    certificate: tuple[str, ...] = field(default=(), compare=False)
+    #: Serial number of the certificate that it showed; empty: it showed none.
+    certificate: str = field(default="", compare=False)
     #: The same of the master that passed its call on.
-    through: tuple[str, ...] = field(default=(), compare=False)
+    through: str = field(default="", compare=False)
     #: Where it called from; no rule is made from it. Empty: not known, or from this master itself.
     address: str = field(default="", compare=False)
 
@@ -112,7 +81,7 @@ class Caller:
             "certificate": self.certificate,
             "guest": self.is_guest,
         }
-        told = self.role is Role.CLIENT and any(more.values())
+        told = self.role in (Role.CLIENT, Role.AGENT) and any(more.values())
         return (
             (FORWARDED, caller),
             *([(FORWARDED_ADDRESS, self.address)] if self.address else []),
@@ -171,12 +140,12 @@ class Callers:
             return Caller(role=Role.CLIENT, name=address, is_guest=True, address=address)
         names = names_of_call(certificate)
         direct = _read(partial(self._roles.holder, names))
-        marks = marks_of_pem(b"".join(certificate.get("x509_pem_cert", ())[:1]))
-        if direct.role is Role.MASTER and named not in ("", UNNAMED):
+        serial = serial_of_call(certificate)
+        if serial and direct.role is Role.MASTER and named not in ("", UNNAMED):
             address = _forwarded_address(context) or address
             passed_on = _passed_on(_read(partial(identity_of, [named])), metadata.get(IDENTITY, ""), address)
-            return replace(passed_on, through=marks)
-        return self._certified(direct, names, marks, address)
+            return replace(passed_on, through=serial)
+        return self._certified(direct, names, serial, address)
 
     def of_request(self, transport: Any) -> Caller:
         """Return the caller of an HTTP request. Raises ApiError."""
@@ -190,7 +159,7 @@ class Callers:
             return Caller(role=None, name=host, address=host)
         names = names_of(certificate)
         der = transport.get_extra_info("ssl_object").getpeercert(binary_form=True)
-        return self._certified(_read(partial(self._roles.holder, names)), names, marks_of(der), host)
+        return self._certified(_read(partial(self._roles.holder, names)), names, serial_of(der), host)
 
     def _of_socket(self, peer: str) -> Caller:
         """Return the account that called through this master's socket. Raises ApiError for any other connection of
@@ -199,13 +168,14 @@ class Callers:
             raise denied("this connection did not come through the socket of this master")
         return Caller(role=Role.CLIENT, name=found.user, groups=found.groups, address=OF_THIS_MACHINE)
 
-    def _certified(
-        self, holder: CertificateHolder, names: CertificateNames, marks: tuple[str, ...], address: str
-    ) -> Caller:
-        """Return the holder of a certificate. Raises ApiError for a name of another kind of user."""
+    def _certified(self, holder: CertificateHolder, names: CertificateNames, serial: str, address: str) -> Caller:
+        """Return the holder of a certificate. Raises ApiError for a name of another kind of user, and where it cannot
+        be seen whether the certificate is revoked."""
+        if not serial:
+            raise denied("the certificate cannot be read")
         if holder.role is not Role.CLIENT:
             name = holder.name or address
-            return Caller(role=holder.role, name=name, cluster=holder.cluster, certificate=marks, address=address)
+            return Caller(role=holder.role, name=name, cluster=holder.cluster, certificate=serial, address=address)
         name = holder.name or _read(partial(self._roles.user_name, names))
         groups = self._roles.groups(names)
         for one in (name, *groups):
@@ -216,7 +186,7 @@ class Callers:
             name=name or address,
             cluster=holder.cluster,
             groups=groups,
-            certificate=marks,
+            certificate=serial,
             address=address,
         )
 
@@ -227,20 +197,11 @@ def check_allowed(caller: Caller, method: str, cluster_id: str) -> None:
         return
     if not CertificateHolder(cluster=caller.cluster).is_of(cluster_id):
         raise denied(f"the certificate is of cluster {caller.cluster}, and this is cluster {cluster_id}")
-    if caller.role is not Role.MASTER and caller.role not in allowed(method):
+    if caller.role is not Role.MASTER and caller.role not in method_of(method).roles:
         raise denied(
             f"a certificate of role {caller.role.value} may not call {method.rpartition('/')[2]}:"
             f" it needs {_needed(method)}"
         )
-
-
-def allowed(method: str) -> frozenset[Role]:
-    """Return the roles, beside masters, that may call a method. Every role may call health and reflection."""
-    if not method.startswith(_OWN):
-        return frozenset(Role)
-    service_and_name = method.removeprefix(_OWN)
-    service = service_and_name.partition("/")[0]
-    return BY_METHOD.get(service_and_name, BY_SERVICE.get(service, frozenset()))
 
 
 def denied(detail: str) -> ApiError:
@@ -259,7 +220,7 @@ def _passed_on(holder: CertificateHolder, more: str, address: str) -> Caller:
             groups=tuple([str(group) for group in groups]),
             token=str(token),
             until_ms=int(until_ms),
-            certificate=tuple([str(mark) for mark in told.get("certificate", ())]),
+            certificate=str(told.get("certificate", "")),
             is_guest=bool(told.get("guest", False)),
             address=address,
         )
@@ -268,7 +229,7 @@ def _passed_on(holder: CertificateHolder, more: str, address: str) -> Caller:
 
 
 def _needed(method: str) -> str:
-    roles = sorted(role.value for role in allowed(method)) or [Role.MASTER.value]
+    roles = sorted(role.value for role in method_of(method).roles) or [Role.MASTER.value]
     return f"gosched://CLUSTER/{' or '.join(roles)}/NAME among its alternative names"
 
 

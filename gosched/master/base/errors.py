@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import grpc
 from google.protobuf.message import Message
 
 from gosched.core.outcome import Accepted, Code, Outcome, Rejected
 from gosched.core.reasons import RefusalReason
+from gosched.core.rules.values import check_id
 from gosched.wire.codec import to_record
 
 R = TypeVar("R")
@@ -53,6 +54,13 @@ class ApiError(Exception):
 
 def invalid(detail: str) -> ApiError:
     return ApiError(grpc.StatusCode.INVALID_ARGUMENT, detail)
+
+
+def check_request_id(request: Any) -> None:
+    """Raises ApiError for a change whose `client_id` or `request_id` is too long, or cannot be printed."""
+    for name in ("client_id", "request_id"):
+        if found := check_id(name, getattr(request, name)):
+            raise invalid(str(found))
 
 
 def not_found(detail: str, *, audited: str = "") -> ApiError:

@@ -20,9 +20,10 @@ from gosched.core.trace_context import HEADER, context_of_call
 from gosched.master.api.lanes import Lane
 from gosched.master.base.access import Access
 from gosched.master.base.audited import Audit, begin_http
-from gosched.master.base.callers import HTTP_METHOD, Caller, Callers, check_allowed, denied
+from gosched.master.base.callers import Caller, Callers, check_allowed, denied
 from gosched.master.base.clock import Clock
 from gosched.master.base.errors import HTTP_STATUS, ApiError
+from gosched.master.base.methods import HTTP_METHOD
 from gosched.master.http import probes, session
 from gosched.master.http.call import CALL, HttpCall, Services
 from gosched.master.http.origin import Hosts, cross_site
@@ -81,6 +82,7 @@ class Entrance:
     async def _serve(self, scope: Scope, receive: Receive, answer: _Answer) -> None:
         try:
             caller = await self._caller(scope)
+            answer.caller = caller
             if problem := self._refusal(scope):
                 await problem(scope, receive, answer)
                 return
@@ -115,9 +117,10 @@ class Entrance:
     def _record(self, scope: Scope, answer: _Answer) -> None:
         """Put a refusal into the audit log."""
         transport = scope["state"][TRANSPORT]
-        caller: Caller | None = None
-        with contextlib.suppress(ApiError):
-            caller = self._callers.of_request(transport)
+        caller = answer.caller
+        if caller is None:
+            with contextlib.suppress(ApiError):
+                caller = self._callers.of_request(transport)
         peer = transport.get_extra_info("peername") if transport else None
         reason, code = "", next((code.name for code, status in HTTP_STATUS.items() if status == answer.status), "")
         with contextlib.suppress(ValueError, KeyError, TypeError):
@@ -156,6 +159,8 @@ class _Answer:
 
     def __init__(self, scope: Scope, send: Send, services: Services, *, without_body: bool) -> None:
         self.status = 500
+        #: None: it is not known yet, or cannot be read.
+        self.caller: Caller | None = None
         #: Why it is a refusal, where its reader is not to know.
         self.why = ""
         #: The body of a refusal.

@@ -16,9 +16,9 @@ from typing import Any
 from pysyncobj.poller import POLL_EVENT_TYPE
 
 from gosched.wire.certificates import names_of
-from gosched.wire.fingerprints import marks_of
 from gosched.wire.role_rules import RoleReader
-from gosched.wire.roles import CertificateHolder
+from gosched.wire.roles import BadCertificate, CertificateHolder
+from gosched.wire.serials import serial_of
 
 MAX_FRAME_BYTES = 8 * 1024 * 1024
 MAX_UNSENT_BYTES = 256 * 1024 * 1024
@@ -92,15 +92,18 @@ class Connection:
         return bytes(first) if first.nbytes < memoryview(first.obj).nbytes else b""
 
     def holder(self, roles: RoleReader) -> CertificateHolder:
-        """Return what the peer's certificate says. Raises BadCertificate."""
+        """Return what the peer's certificate says. Raises BadCertificate, also where it cannot be seen whether that is
+        revoked."""
+        if isinstance(self._sock, ssl.SSLSocket) and not self.is_closed and not self.certificate_serial():
+            raise BadCertificate("the certificate cannot be read")
         return roles.holder(names_of(self._sock.getpeercert() if isinstance(self._sock, ssl.SSLSocket) else None))
 
-    def certificate_marks(self) -> tuple[str, ...]:
-        """Return the marks of the peer's certificate; none without TLS, and once it is closed."""
+    def certificate_serial(self) -> str:
+        """Return the serial number of the peer's certificate; empty without TLS, and once it is closed."""
         if self.is_closed or not isinstance(self._sock, ssl.SSLSocket):
-            return ()
+            return ""
         certificate = self._sock.getpeercert(binary_form=True)
-        return marks_of(certificate) if certificate else ()
+        return serial_of(certificate) if certificate else ""
 
     def round_trip_s(self) -> float:
         """Return the round trip in seconds as the kernel measures it, whatever the peer is busy with."""

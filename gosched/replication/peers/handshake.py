@@ -96,7 +96,7 @@ class Handshake:
 
     def is_revoked(self, connection: Connection) -> bool:
         """Return whether the peer's certificate is revoked, as far as this member has applied the log."""
-        return self._revoked(connection.certificate_marks())
+        return self._revoked(connection.certificate_serial())
 
     def disagreement(self, hello: raft_pb2.PeerHello, *, dialled: str, expected: bool) -> str:
         """Return what the two sides see differently: either may be wrong, so each logs it and neither stops.

@@ -73,7 +73,7 @@ class PeerTransport(RuledTransport):
         tls: TlsNow,
         timing: Timing,
         refused: Callable[[str], None],
-        revoked: Revoked = lambda marks: False,
+        revoked: Revoked = lambda serial: False,
     ) -> None:
         super().__init__(raft, self_node, others, journal=journal, membership=membership)
         self._poller = raft._poller

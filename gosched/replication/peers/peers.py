@@ -32,8 +32,8 @@ class Tls:
     roles: RoleReader = BUILT_IN
 
 
-#: Tell whether a certificate with these marks is revoked, by the state that is applied here.
-Revoked = Callable[[tuple[str, ...]], bool]
+#: Tell whether the certificate with this serial number is revoked, by the state that is applied here.
+Revoked = Callable[[str], bool]
 
 #: Return the two sides as they are in use now: new contents of the files make new ones.
 TlsNow = Callable[[], Tls | None]

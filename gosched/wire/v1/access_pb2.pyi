@@ -136,20 +136,20 @@ class RevokeTokenResponse(_message.Message):
     def __init__(self, revision: _Optional[int] = ...) -> None: ...
 
 class RevokeCertificateRequest(_message.Message):
-    __slots__ = ("client_id", "request_id", "certificate", "mark", "reason", "force")
+    __slots__ = ("client_id", "request_id", "certificate", "serial", "reason", "force")
     CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     CERTIFICATE_FIELD_NUMBER: _ClassVar[int]
-    MARK_FIELD_NUMBER: _ClassVar[int]
+    SERIAL_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     FORCE_FIELD_NUMBER: _ClassVar[int]
     client_id: str
     request_id: str
     certificate: bytes
-    mark: str
+    serial: str
     reason: str
     force: bool
-    def __init__(self, client_id: _Optional[str] = ..., request_id: _Optional[str] = ..., certificate: _Optional[bytes] = ..., mark: _Optional[str] = ..., reason: _Optional[str] = ..., force: bool = ...) -> None: ...
+    def __init__(self, client_id: _Optional[str] = ..., request_id: _Optional[str] = ..., certificate: _Optional[bytes] = ..., serial: _Optional[str] = ..., reason: _Optional[str] = ..., force: bool = ...) -> None: ...
 
 class RevokeCertificateResponse(_message.Message):
     __slots__ = ("revocation", "unchanged", "revision")
@@ -174,14 +174,14 @@ class ListRevocationsResponse(_message.Message):
     def __init__(self, revocations: _Optional[_Iterable[_Union[_types_pb2.Revocation, _Mapping]]] = ..., revision: _Optional[int] = ...) -> None: ...
 
 class UnrevokeCertificateRequest(_message.Message):
-    __slots__ = ("client_id", "request_id", "mark")
+    __slots__ = ("client_id", "request_id", "serial")
     CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
-    MARK_FIELD_NUMBER: _ClassVar[int]
+    SERIAL_FIELD_NUMBER: _ClassVar[int]
     client_id: str
     request_id: str
-    mark: str
-    def __init__(self, client_id: _Optional[str] = ..., request_id: _Optional[str] = ..., mark: _Optional[str] = ...) -> None: ...
+    serial: str
+    def __init__(self, client_id: _Optional[str] = ..., request_id: _Optional[str] = ..., serial: _Optional[str] = ...) -> None: ...
 
 class UnrevokeCertificateResponse(_message.Message):
     __slots__ = ("revision",)

@@ -394,30 +394,36 @@ class RevokeJoinToken(_message.Message):
     def __init__(self, id: _Optional[str] = ...) -> None: ...
 
 class UseJoinToken(_message.Message):
-    __slots__ = ("id", "digest", "key", "node", "hosts", "ends_at_ms")
+    __slots__ = ("id", "digest", "key", "node", "hosts", "ends_at_ms", "certificate")
     ID_FIELD_NUMBER: _ClassVar[int]
     DIGEST_FIELD_NUMBER: _ClassVar[int]
     KEY_FIELD_NUMBER: _ClassVar[int]
     NODE_FIELD_NUMBER: _ClassVar[int]
     HOSTS_FIELD_NUMBER: _ClassVar[int]
     ENDS_AT_MS_FIELD_NUMBER: _ClassVar[int]
+    CERTIFICATE_FIELD_NUMBER: _ClassVar[int]
     id: str
     digest: str
     key: str
     node: str
     hosts: _containers.RepeatedScalarFieldContainer[str]
     ends_at_ms: int
-    def __init__(self, id: _Optional[str] = ..., digest: _Optional[str] = ..., key: _Optional[str] = ..., node: _Optional[str] = ..., hosts: _Optional[_Iterable[str]] = ..., ends_at_ms: _Optional[int] = ...) -> None: ...
+    certificate: str
+    def __init__(self, id: _Optional[str] = ..., digest: _Optional[str] = ..., key: _Optional[str] = ..., node: _Optional[str] = ..., hosts: _Optional[_Iterable[str]] = ..., ends_at_ms: _Optional[int] = ..., certificate: _Optional[str] = ...) -> None: ...
 
 class RenewJoinedNode(_message.Message):
-    __slots__ = ("name", "hosts", "ends_at_ms")
+    __slots__ = ("name", "hosts", "ends_at_ms", "certificate", "shown")
     NAME_FIELD_NUMBER: _ClassVar[int]
     HOSTS_FIELD_NUMBER: _ClassVar[int]
     ENDS_AT_MS_FIELD_NUMBER: _ClassVar[int]
+    CERTIFICATE_FIELD_NUMBER: _ClassVar[int]
+    SHOWN_FIELD_NUMBER: _ClassVar[int]
     name: str
     hosts: _containers.RepeatedScalarFieldContainer[str]
     ends_at_ms: int
-    def __init__(self, name: _Optional[str] = ..., hosts: _Optional[_Iterable[str]] = ..., ends_at_ms: _Optional[int] = ...) -> None: ...
+    certificate: str
+    shown: str
+    def __init__(self, name: _Optional[str] = ..., hosts: _Optional[_Iterable[str]] = ..., ends_at_ms: _Optional[int] = ..., certificate: _Optional[str] = ..., shown: _Optional[str] = ...) -> None: ...
 
 class DropWindow(_message.Message):
     __slots__ = ("name",)

@@ -1019,7 +1019,7 @@ class Binding(_message.Message):
     def __init__(self, name: _Optional[str] = ..., role: _Optional[_Union[AccessRole, str]] = ..., users: _Optional[_Iterable[str]] = ..., groups: _Optional[_Iterable[str]] = ..., tenants: _Optional[_Iterable[str]] = ..., queues: _Optional[_Iterable[str]] = ..., accounts: _Optional[_Iterable[str]] = ..., ceiling: _Optional[_Mapping[str, int]] = ...) -> None: ...
 
 class Token(_message.Message):
-    __slots__ = ("id", "name", "user", "groups", "role", "tenants", "queues", "digest", "created_at_ms", "expires_at_ms")
+    __slots__ = ("id", "name", "user", "groups", "role", "tenants", "queues", "digest", "created_at_ms", "expires_at_ms", "certificate")
     ID_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     USER_FIELD_NUMBER: _ClassVar[int]
@@ -1030,6 +1030,7 @@ class Token(_message.Message):
     DIGEST_FIELD_NUMBER: _ClassVar[int]
     CREATED_AT_MS_FIELD_NUMBER: _ClassVar[int]
     EXPIRES_AT_MS_FIELD_NUMBER: _ClassVar[int]
+    CERTIFICATE_FIELD_NUMBER: _ClassVar[int]
     id: str
     name: str
     user: str
@@ -1040,7 +1041,8 @@ class Token(_message.Message):
     digest: str
     created_at_ms: int
     expires_at_ms: int
-    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., user: _Optional[str] = ..., groups: _Optional[_Iterable[str]] = ..., role: _Optional[_Union[AccessRole, str]] = ..., tenants: _Optional[_Iterable[str]] = ..., queues: _Optional[_Iterable[str]] = ..., digest: _Optional[str] = ..., created_at_ms: _Optional[int] = ..., expires_at_ms: _Optional[int] = ...) -> None: ...
+    certificate: str
+    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., user: _Optional[str] = ..., groups: _Optional[_Iterable[str]] = ..., role: _Optional[_Union[AccessRole, str]] = ..., tenants: _Optional[_Iterable[str]] = ..., queues: _Optional[_Iterable[str]] = ..., digest: _Optional[str] = ..., created_at_ms: _Optional[int] = ..., expires_at_ms: _Optional[int] = ..., certificate: _Optional[str] = ...) -> None: ...
 
 class Secret(_message.Message):
     __slots__ = ("tenant", "name", "sealed", "key_id", "cluster_id", "version", "changed_at_ms", "changed_by")
@@ -1114,7 +1116,7 @@ class JoinToken(_message.Message):
     def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., node: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., hosts: _Optional[_Iterable[str]] = ..., digest: _Optional[str] = ..., created_at_ms: _Optional[int] = ..., expires_at_ms: _Optional[int] = ..., used_key: _Optional[str] = ..., used_by: _Optional[str] = ..., used_at_ms: _Optional[int] = ...) -> None: ...
 
 class JoinedNode(_message.Message):
-    __slots__ = ("name", "labels", "hosts", "token_id", "joined_at_ms", "ends_at_ms", "removed")
+    __slots__ = ("name", "labels", "hosts", "token_id", "joined_at_ms", "ends_at_ms", "removed", "certificates")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -1129,6 +1131,7 @@ class JoinedNode(_message.Message):
     JOINED_AT_MS_FIELD_NUMBER: _ClassVar[int]
     ENDS_AT_MS_FIELD_NUMBER: _ClassVar[int]
     REMOVED_FIELD_NUMBER: _ClassVar[int]
+    CERTIFICATES_FIELD_NUMBER: _ClassVar[int]
     name: str
     labels: _containers.ScalarMap[str, str]
     hosts: _containers.RepeatedScalarFieldContainer[str]
@@ -1136,7 +1139,8 @@ class JoinedNode(_message.Message):
     joined_at_ms: int
     ends_at_ms: int
     removed: bool
-    def __init__(self, name: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., hosts: _Optional[_Iterable[str]] = ..., token_id: _Optional[str] = ..., joined_at_ms: _Optional[int] = ..., ends_at_ms: _Optional[int] = ..., removed: bool = ...) -> None: ...
+    certificates: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, name: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., hosts: _Optional[_Iterable[str]] = ..., token_id: _Optional[str] = ..., joined_at_ms: _Optional[int] = ..., ends_at_ms: _Optional[int] = ..., removed: bool = ..., certificates: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Hardware(_message.Message):
     __slots__ = ("numa_cpus", "gpu_numa", "gpu_links", "gpu_memory_bytes", "bad_gpus")

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 
 from gosched.core.records.allocation import Allocation
 from gosched.core.records.secret import secret_key
-from gosched.core.spec.secret_use import registry_secret
-from gosched.core.spec.task_group import TaskGroup
+from gosched.core.spec.secret_use import secret_names
 from gosched.core.state.cluster_state import ClusterState
 from gosched.master.base.secret_keys import NOT_CONFIGURED, SecretKeys
 from gosched.wire.secret_seal import CannotOpen, unseal
@@ -26,7 +25,7 @@ class NotYet(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TaskSecrets:
+class SecretOpener:
     """Opens the secrets of tasks."""
 
     keys: SecretKeys
@@ -38,7 +37,7 @@ class TaskSecrets:
         the message goes to first, where that is not the node's own. Raises NotYet."""
         job = state.jobs[allocation.job_id]
         group = next(g for g in job.spec.groups if g.name == state.tasks[allocation.task_id].group)
-        names = names_of(group)
+        names = secret_names(group.secrets, group.isolation.registry)
         if not names:
             return None
         answer = worker_pb2.TaskSecrets(allocation_id=allocation.id)
@@ -70,12 +69,6 @@ class TaskSecrets:
         if self.keys.keyring is None:
             raise CannotOpen(f"secret {key} cannot be opened: {NOT_CONFIGURED}")
         return unseal(secret, self.keys.keyring, (state.cluster_id, *state.lineage))
-
-
-def names_of(group: TaskGroup) -> list[str]:
-    """Return the secrets that a task of a group needs, each once."""
-    of_registry = registry_secret(group.isolation.registry)
-    return [*dict.fromkeys([*[use.name for use in group.secrets], *([of_registry] if of_registry else [])])]
 
 
 def is_loopback(host: str) -> bool:
