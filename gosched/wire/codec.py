@@ -22,6 +22,10 @@ from gosched.core.primitives import StringMap
 from gosched.core.resources import AmountMap
 from gosched.wire.api_pairs import API_PAIRS
 
+INTERNED = frozenset({"core.spec.task_group.TaskGroup"})  # records that are equal in many others
+MAX_INTERNED_BYTES = 4 * 1024  # of one: larger ones are seldom equal
+MAX_ALL_INTERNED_BYTES = 1024 * 1024
+
 R = TypeVar("R")
 M = TypeVar("M", bound=Message)
 T = TypeVar("T")
@@ -137,6 +141,28 @@ _ENCODERS: _Compiled[Encoder] = _Compiled()
 _DECODERS: _Compiled[Decoder] = _Compiled()
 
 
+class _Interned:
+    """Decodes equal messages to one record: thousands of jobs have the same task groups."""
+
+    def __init__(self, decode: Decoder) -> None:
+        self._decode = decode
+        self._known: dict[bytes, Any] = {}
+        self._size = 0  # of the keys, in bytes
+
+    def __call__(self, message: Message) -> Any:
+        data = message.SerializeToString()
+        record = self._known.get(data)
+        if record is None:
+            record = self._decode(message)
+            if len(data) <= MAX_INTERNED_BYTES:
+                self._size += len(data)
+                if self._size > MAX_ALL_INTERNED_BYTES:
+                    self._known.clear()
+                    self._size = len(data)
+                self._known[data] = record
+        return record
+
+
 def to_message(record: Any, kind: type[M]) -> M:
     """Return the message of a record; `kind` says which, for the type checker."""
     message = kind()
@@ -191,7 +217,8 @@ def _compile(kind: type, message: type[Message]) -> None:
         readers.append(f"{name}={read}")
     body = "\n".join(f"    {line}" for line in writers) or "    pass"
     exec(f"def encode(r, m):\n{body}\ndef decode(m):\n    return kind({', '.join(readers)})\n", scope)  # noqa: S102 - names from our own classes only
-    _ENCODERS[kind], _DECODERS[kind] = scope["encode"], scope["decode"]
+    decode = scope["decode"]
+    _ENCODERS[kind], _DECODERS[kind] = scope["encode"], _Interned(decode) if _place(kind) in INTERNED else decode
 
 
 def _field(name: str, hint: Any, field: Any, scope: dict[str, Any]) -> tuple[str, str]:

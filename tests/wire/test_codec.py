@@ -8,8 +8,17 @@ import sys
 import pytest
 
 from gosched.core.commands.nodes import RegisterNode
-from gosched.wire.codec import PAIRS, message_type, to_message, to_record
-from gosched.wire.v1 import node_pb2
+from gosched.core.resources import Resources
+from gosched.core.spec.task_group import TaskGroup
+from gosched.wire.codec import (
+    MAX_ALL_INTERNED_BYTES,
+    MAX_INTERNED_BYTES,
+    PAIRS,
+    message_type,
+    to_message,
+    to_record,
+)
+from gosched.wire.v1 import node_pb2, types_pb2
 from tests.wire.records import record_at
 
 
@@ -35,3 +44,23 @@ def test_a_program_loads_the_messages_that_it_uses_alone() -> None:
     loaded = "import sys, gosched.wire.codec; print([m for m in sys.modules if m.startswith('gosched.wire.v1.')])"
     done = subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, timeout=30, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_equal_task_groups_are_decoded_to_one_record_and_their_number_is_bounded() -> None:
+    def group(*command: str) -> TaskGroup:
+        return TaskGroup(name="main", count=1, command=command, resources=Resources(cpu_millis=100))
+
+    def decoded(*command: str) -> TaskGroup:
+        return to_record(to_message(group(*command), types_pb2.TaskGroup), TaskGroup)
+
+    assert decoded("true") is decoded("true")
+    assert decoded("true") == group("true")
+    assert decoded("false") == group("false")
+    long = "x" * MAX_INTERNED_BYTES
+    assert decoded(long) == decoded(long)
+    assert decoded(long) is not decoded(long)
+    first = decoded("true")
+    for number in range(MAX_ALL_INTERNED_BYTES // 1000 + 2):
+        decoded("x" * 1000, str(number))
+    assert decoded("true") is not first
+    assert decoded("true") == first

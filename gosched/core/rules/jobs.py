@@ -5,6 +5,9 @@ Invariant: whatever is accepted here can be planned, sent, stored and shown with
 
 from __future__ import annotations
 
+from dataclasses import fields
+from operator import attrgetter
+
 from gosched.core.amounts import amounts_text, bytes_text, duration_text
 from gosched.core.features import FeatureLevel
 from gosched.core.limits import (
@@ -35,15 +38,32 @@ from gosched.core.spec.job_spec import JobSpec, OnDisconnect, OnMiss
 from gosched.core.spec.policies import MemberFailure, Preemption, PreemptionPolicy, RetryCause
 
 MAX_PARENT_NAME_LENGTH = MAX_NAME_LENGTH - 24  # its children's names end with their numbers: ".RUN.ELEMENT"
+MAX_KNOWN_SHAPES, MAX_KNOWN_BYTES = 1024, 4 * 1024
 _SIGKILL, _SIGSTOP = 9, 19
+# All of a spec but its name. Thousands of jobs differ in that alone, and each process checks each of them: shapes that
+# were found sound are remembered, and then the name alone is looked at.
+_SHAPE = attrgetter(*[field.name for field in fields(JobSpec) if field.name != "name"])
+_sound: dict[tuple[object, ...], None] = {}
 
 
 def check_job(spec: JobSpec, level: int) -> Finding | None:
     """Return the first thing that is wrong with a job in a cluster of that feature level, or None."""
+    is_strict = level >= FeatureLevel.BOUNDED
+    shape = (is_strict, *_SHAPE(spec))
+    if shape in _sound:
+        return check_name("job name", spec.name, "name") or (_check_parent(spec) if spec.is_parent else None)
+    found = _check_whole(spec, is_strict=is_strict)
+    if found is None and _size(spec) <= MAX_KNOWN_BYTES:
+        if len(_sound) >= MAX_KNOWN_SHAPES:
+            _sound.clear()
+        _sound[shape] = None
+    return found
+
+
+def _check_whole(spec: JobSpec, *, is_strict: bool) -> Finding | None:
     if not 0 < len(spec.groups) <= MAX_GROUPS_PER_JOB:
         problem = f"a job has 1 to {MAX_GROUPS_PER_JOB} task groups; this one has {len(spec.groups)}"
         return Finding(path=("tasks",), problem=problem)
-    is_strict = level >= FeatureLevel.BOUNDED
     return (
         check_name("job name", spec.name, "name")
         or check_name("tenant", spec.tenant, "tenant")
@@ -189,8 +209,12 @@ def _check_world(spec: JobSpec) -> Finding | None:
     return None
 
 
+def _size(spec: JobSpec) -> int:
+    return map_bytes(spec.labels) + array_bytes(spec.array) + sum([group_bytes(group) for group in spec.groups])
+
+
 def _check_size(spec: JobSpec) -> Finding | None:
-    size = map_bytes(spec.labels) + array_bytes(spec.array) + sum([group_bytes(group) for group in spec.groups])
+    size = _size(spec)
     if size > MAX_SPEC_BYTES:
         problem = f"the job's texts take {size} bytes; at most {MAX_SPEC_BYTES} are allowed"
         in_units = f"the job's texts take {bytes_text(size)}; at most {bytes_text(MAX_SPEC_BYTES)} are allowed"
