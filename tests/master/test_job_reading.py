@@ -42,7 +42,7 @@ def test_what_is_wrong_is_said_in_one_line_and_no_job_is_read() -> None:
         ({"text": b"name: \xff"}, "f.yaml:1: not UTF-8 (byte 0xff): save the file as UTF-8"),
         ({"text": TEXT, "sets": ["count=0"]}, "--set count: is 0; it must be at least 1"),
         ({}, 'command line: needs "name"'),
-        ({"text": b"---\nname: a\nrun: x\n" * 1001}, "f.yaml: 1001 jobs; at most 1000 in one file"),
+        ({"text": b"---\nname: a\nrun: x\n" * 10_001}, "f.yaml: 10001 jobs; at most 10000 in one file"),
     ):
         answer = read(**asked)
         assert (answer.problem, list(answer.specs)) == (problem, [])
