@@ -7,7 +7,10 @@ long here.
 
 from __future__ import annotations
 
+import os
 import statistics
+import subprocess
+import sys
 import tempfile
 import time
 import uuid
@@ -20,6 +23,7 @@ import grpc
 
 from benchmarks.report import Report
 from gosched.cli.local_cluster import AgentShape, LocalCluster
+from gosched.client import NotSubmitted
 from gosched.config import parse_job_file
 from gosched.core.records.job import JobState
 from gosched.core.resources import Resources
@@ -87,6 +91,15 @@ def submissions(report: Report) -> None:
             n = (20 if report.smoke else 600) * (1 if clients == 1 else 4)
             specs = [_spec(f"submit-{clients}-{i}", count=1, cpu="1") for i in range(n)]
             report.add(f"submissions_{clients}_clients", n / _submit_all(cluster, specs, clients), "jobs/s", n)
+        n = 100 if report.smoke else 5000
+        with cluster.client() as client:
+            specs = [_spec(f"batch-{i}", count=1, cpu="1") for i in range(n)]
+            began = time.monotonic()
+            outcomes = client.submit_all(specs)
+            report.add("submissions_in_one_batch", n / (time.monotonic() - began), "jobs/s", n)
+            if any(isinstance(outcome, NotSubmitted) for outcome in outcomes):
+                raise SystemExit("a job of the batch was not taken")
+        report.add("submissions_of_one_pipe", n / _submit_pipe(cluster, n), "jobs/s", n)
 
 
 def placements(report: Report, nodes: int) -> None:
@@ -129,6 +142,20 @@ def joining(report: Report, folder: Path) -> None:
 def _spec(name: str, *, count: int, cpu: str) -> JobSpec:
     text = f"name: {name}\ncount: {count}\nresources: {{cpu: {cpu}, memory: 1Mi}}\nrun: [/bin/true]\n"
     return parse_job_file(text, "benchmark")[0]
+
+
+def _submit_pipe(cluster: LocalCluster, jobs: int) -> float:
+    """Seconds of one `goschedctl submit -` that reads so many documents."""
+    text = "".join(f"---\nname: pipe-{i}\nresources: {{cpu: 1, memory: 1Mi}}\nrun: [/bin/true]\n" for i in range(jobs))
+    command = [str(Path(sys.executable).parent / "goschedctl"), "submit", "-"]
+    environment = {**os.environ, "GOSCHED_ENDPOINTS": cluster.endpoints}
+    began = time.monotonic()
+    done = subprocess.run(
+        command, input=text, env=environment, capture_output=True, text=True, timeout=300, check=False
+    )
+    if done.returncode or len(done.stdout.split()) != jobs:
+        raise SystemExit(f"goschedctl submit ended with {done.returncode}: {done.stderr[-500:]}")
+    return time.monotonic() - began
 
 
 def _submit_all(cluster: LocalCluster, specs: list[JobSpec], clients: int) -> float:
