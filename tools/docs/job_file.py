@@ -33,7 +33,7 @@ _SECTIONS = (
 _INTRO = """\
 A job is a YAML document. `name` and one of `run`, `tasks` and `spark` are required; unknown keys are errors that name
 the nearest known key. The keys of a task group may stand at the top of the job, which then has one group; with
-`tasks` they stand under the group's name. A file may hold several jobs, apart by `---`. The [user
+`tasks` they stand under the group's name. A file may hold up to 10,000 jobs, apart by `---`. The [user
 guide](../guides/user-guide.md) explains what the keys are for.
 
 `goschedctl submit FILE` submits a file, `goschedctl plan FILE` shows what would happen, without submitting it."""
