@@ -13,7 +13,7 @@ STAMP := $(VENV)/.installed
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 
-.PHONY: help demo test test-tools test-integration test-kubernetes vm chaos lint format proto bench bench-smoke lock advisories reference recordings docs dist man deb sbom docker clean
+.PHONY: help demo test test-tools test-integration test-kubernetes vm chaos lint format proto bench bench-smoke bench-peers lock advisories reference recordings docs dist man deb sbom docker clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' Makefile
@@ -80,6 +80,9 @@ bench: $(STAMP) ## measure; the figures go to benchmarks/results.json
 
 bench-smoke: $(STAMP) ## run each benchmark once, small: do they still work?
 	for name in $(BENCHMARKS); do $(PY) -m benchmarks.$$name --smoke; done
+
+bench-peers: $(STAMP) ## the same small jobs through a real Slurm; as root, with slurm-wlm and munge
+	$(PY) -m benchmarks.peers.slurm
 
 # For every Python from 3.11 on and every platform, with the hashes of all files; and of that the part which each kind of
 # installation needs. Needs the network.
