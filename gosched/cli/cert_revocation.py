@@ -41,6 +41,8 @@ def revoke(ctx: click.Context, certificate: str, reason: str, force: bool) -> No
     found = done.revocation
     named = " ".join(filter(None, (found.role, found.holder, found.certificate)))
     say(f"{named}: {'was revoked before' if done.unchanged else 'revoked'}")
+    if not found.holder:
+        say("whose it is cannot be seen from the number: compare it with `goschedctl cert show FILE`")
 
 
 @click.command("revoked")
@@ -75,7 +77,7 @@ def unrevoke(ctx: click.Context, certificate: str) -> None:
 
 def _target(text: str) -> bytes | str:
     """Return a certificate (PEM), without what else is in its file, or the serial number of one. Raises ConfigError."""
-    if serial := serial_in(text):
+    if not Path(text).exists() and (serial := serial_in(text)):
         return serial
     try:
         with Path(text).open("rb") as file:

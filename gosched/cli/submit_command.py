@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from gosched.cli.job_input import AnyJob, draft_of, read_by_master
 from gosched.cli.output import Json, as_data, emit, say
 from gosched.cli.tracing import trace_this
 from gosched.client import GoSchedClient, NotSubmitted, Submitted
-from gosched.client.reading import ReadJob, submit_all_read, submit_read
+from gosched.client.reading import ReadJob, submit_all, submit_read
 
 
 def format_or_file(ctx: click.Context, param: click.Parameter, value: str) -> str | Path:
@@ -58,7 +57,9 @@ def command(
     With FILE, flags take the place of what it says, for each of its jobs; --env, --labels, --volume and --after add to
     it. A flag that would be of one task group among several is refused: --set says of which.
 
-    The jobs of a file are submitted by one request, each with an outcome of its own. Exit code 1: one was not taken.
+    The jobs of a file are submitted by a hundred at once, each with an outcome of its own. Exit code 1: one was not
+    taken. If the masters are lost on the way, what was submitted is on stderr; with --request-id the same command goes
+    on, and submits none twice.
 
     \b
     Examples:
@@ -103,15 +104,10 @@ def submit(client: GoSchedClient, spec: AnyJob, request_id: str | None = None) -
 
 
 def _submit_all(client: GoSchedClient, specs: list[AnyJob], request_id: str | None) -> list[tuple[str, Submitted]]:
-    """Submit jobs by one request, say what became of each on stderr, and return those that were taken, with their
+    """Submit jobs by few requests, say what became of each on stderr, and return those that were taken, with their
     names."""
-    answers: Sequence[Submitted | NotSubmitted]
-    if read := [spec for spec in specs if isinstance(spec, ReadJob)]:
-        answers = submit_all_read(client, read, request_id)
-    else:
-        answers = client.submit_all([spec for spec in specs if not isinstance(spec, ReadJob)], request_id=request_id)
     taken = []
-    for spec, answer in zip(specs, answers, strict=True):
+    for spec, answer in zip(specs, submit_all(client, specs, request_id), strict=True):
         if isinstance(answer, NotSubmitted):
             say(f"{spec.name}: not submitted: {answer.problem}")
         else:

@@ -72,6 +72,8 @@ class Call(Generic[T]):
     #: `host:port` of the one master that is meant; empty: any.
     address: str = ""
     metadata: Metadata = ()
+    #: How much longer than usual it may take, in seconds.
+    more_s: float = 0.0
 
     def named(self, client_id: str) -> None:
         """Write the client's id into a change whose caller chose no request id."""

@@ -34,11 +34,12 @@ class Masters:
         self._channels: dict[tuple[str, int], Any] = {}  # by address, and version of the TLS files
         self._closed = False
 
-    def call(self, rpc: Callable[[Any, float], T], *, timeout_s: float) -> T:
-        """Call `rpc(channel, timeout)` on one master after the other until one answers. Raises GoSchedError."""
+    def call(self, rpc: Callable[[Any, float], T], *, timeout_s: float, try_s: float = targets.TRY_S) -> T:
+        """Call `rpc(channel, timeout)` on one master after the other until one answers, each for `try_s` at most.
+        Raises GoSchedError."""
         for channel, left in self.tries(timeout_s):
             try:
-                answer = rpc(channel, min(targets.TRY_S, left))
+                answer = rpc(channel, min(try_s, left))
                 self.answered()
                 self._learn(channel)
                 return answer

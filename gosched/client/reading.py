@@ -7,8 +7,9 @@ Invariant: what a master has read is submitted as it came, also fields that this
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from gosched.client.answers import NotSubmitted, Submitted
 from gosched.client.calls import SCHEDULER, Call, rpc
@@ -18,9 +19,14 @@ from gosched.client.tracing import submit_span
 from gosched.client.transport import Transport
 from gosched.config.errors import ConfigError
 from gosched.config.jobs.draft import JobDraft, Override
+from gosched.wire.codec import to_message
 from gosched.wire.v1 import scheduler_pb2, types_pb2
 
+if TYPE_CHECKING:  # slow to import
+    from gosched.core.spec.job_spec import JobSpec
+
 MAX_BYTES = 256 * 1024  # of a request, as the proto says
+PART_JOBS, PART_BYTES = 100, 8 * 1024 * 1024  # of a batch: more deadlines, and more bytes, are refused
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,13 +65,31 @@ def submit_read(client: Transport, job: ReadJob, request_id: str | None = None) 
     return answer
 
 
-def submit_all_read(
-    client: Transport, jobs: Sequence[ReadJob], request_id: str | None = None
-) -> list[Submitted | NotSubmitted]:
-    """Submit jobs that a master has read by one request, and return what became of each. Raises GoSchedError."""
-    specs = [types_pb2.JobSpec.FromString(job.spec) for job in jobs]
+def submit_all(
+    client: Transport, jobs: Sequence[ReadJob | JobSpec], request_id: str | None = None
+) -> Iterator[Submitted | NotSubmitted]:
+    """Submit jobs by few requests, and yield what became of each. Raises GoSchedError."""
     with submit_span([job.name for job in jobs]) as span:
-        return client._do(submit_messages(specs, False, request_id, span.metadata))
+        for number, part in enumerate(_parts(jobs)):
+            own_id = f"{request_id}.{number}" if request_id else None
+            yield from client._do(submit_messages(part, False, own_id, span.metadata))
+
+
+def _parts(jobs: Sequence[ReadJob | JobSpec]) -> Iterator[list[types_pb2.JobSpec]]:
+    """Yield the jobs in parts that a master takes at once, whatever their deadlines and sizes are, and in a moment."""
+    part: list[types_pb2.JobSpec] = []
+    size = 0
+    for job in jobs:
+        spec = (
+            types_pb2.JobSpec.FromString(job.spec) if isinstance(job, ReadJob) else to_message(job, types_pb2.JobSpec)
+        )
+        size += spec.ByteSize()
+        if part and (len(part) >= PART_JOBS or size > PART_BYTES):
+            yield part
+            part, size = [], spec.ByteSize()
+        part.append(spec)
+    if part:
+        yield part
 
 
 def _request(draft: JobDraft) -> scheduler_pb2.ReadJobsRequest:

@@ -23,6 +23,8 @@ from gosched.core.rules.revocation import check_serial
 from gosched.core.rules.values import check_moment, check_name
 from gosched.core.state.cluster_state import ClusterState
 
+_AGAIN = "remove `tls` in the agent's data directory, and join again, with a token"
+
 
 def create(state: ClusterState, command: CreateJoinToken) -> Outcome:
     token = command.token
@@ -51,7 +53,7 @@ def revoke(state: ClusterState, command: RevokeJoinToken) -> Outcome:
 def use(state: ClusterState, command: UseJoinToken, events: list[Event]) -> Outcome:
     """Use a token up. The same key may use it again for the same name: its answer was lost."""
     token = state.join_tokens.get(command.id)
-    problem = why_unusable(token, command.id, command.digest, command.key, command.node, state.clock_ms)
+    problem = why_unusable(state, command.id, command.digest, command.key, command.node, state.clock_ms)
     if problem or token is None:
         return Rejected(code=Code.NOT_FOUND, detail=problem)
     found = (
@@ -70,6 +72,7 @@ def use(state: ClusterState, command: UseJoinToken, events: list[Event]) -> Outc
         if len(state.joined_nodes) >= MAX_NODES:
             return Rejected(code=Code.EXHAUSTED, detail=f"{MAX_NODES} nodes have joined, the limit")
     at_ms = token.used_at_ms or state.clock_ms
+    before = state.joined_nodes.get(command.node)
     state.put_join_token(replace(token, used_key=command.key, used_by=command.node, used_at_ms=at_ms))
     state.put_joined_node(
         JoinedNode(
@@ -78,7 +81,7 @@ def use(state: ClusterState, command: UseJoinToken, events: list[Event]) -> Outc
             hosts=command.hosts,
             token_id=token.id,
             joined_at_ms=at_ms,
-            ends_at_ms=command.ends_at_ms,
+            ends_at_ms=max(before.ends_at_ms if before is not None else 0, command.ends_at_ms),
             certificates=(command.certificate,),
         )
     )
@@ -105,8 +108,9 @@ def renew(state: ClusterState, command: RenewJoinedNode) -> Outcome:
     return Accepted(subject=joined.name)
 
 
-def why_unusable(token: JoinToken | None, token_id: str, digest: str, key: str | None, node: str, now_ms: int) -> str:
+def why_unusable(state: ClusterState, token_id: str, digest: str, key: str | None, node: str, now_ms: int) -> str:
     """Return why this key may not use a token, for the audit log; empty: it may. `key`: None: it is not known yet."""
+    token = state.join_tokens.get(token_id)
     if token is None:
         return (
             f"there is no join token {token_id[:MAX_NAME_LENGTH]!a}: it was revoked, has ended, or is another cluster's"
@@ -115,6 +119,8 @@ def why_unusable(token: JoinToken | None, token_id: str, digest: str, key: str |
         return f"the secret of join token {token.id} is another one"
     if token.expires_at_ms <= now_ms:
         return f"join token {token.id} has ended"
+    if state.is_revoked(token.certificate):
+        return f"join token {token.id} was made with certificate {token.certificate}, which is revoked"
     if token.used_key and key is not None and (token.used_key, token.used_by) != (key, node):
         return f"join token {token.id} was used by node {token.used_by} already"
     return ""
@@ -122,10 +128,12 @@ def why_unusable(token: JoinToken | None, token_id: str, digest: str, key: str |
 
 def why_shut_out(state: ClusterState, joined: JoinedNode, shown: str) -> str:
     """Return why an agent with this certificate is not taken for a node that joined; empty: it is."""
+    if joined.ends_at_ms <= state.clock_ms:
+        return ""  # all that it joined with has ended
     if shown not in joined.certificates:
-        return f"node {joined.name} has another certificate since: join again, with a token"
+        return f"node {joined.name} has another certificate since: {_AGAIN}"
     if any(map(state.is_revoked, joined.certificates)):
-        return f"a certificate of node {joined.name} is revoked: join again, with a token"
+        return f"a certificate of node {joined.name} is revoked: {_AGAIN}"
     return ""
 
 

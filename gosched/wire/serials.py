@@ -29,9 +29,10 @@ class CertificateFacts:
 
 @lru_cache(maxsize=4096)
 def serial_of_pem(certificate: bytes) -> str:
-    """Return the serial number of a certificate (PEM) in hex; empty where it cannot be read."""
+    """Return the serial number of the first certificate of a text (PEM) in hex; empty where it cannot be read."""
+    first, end, _ = certificate.partition(b"-----END CERTIFICATE-----")
     try:
-        return serial_of(ssl.PEM_cert_to_DER_cert(certificate.decode("ascii").strip()))
+        return serial_of(ssl.PEM_cert_to_DER_cert((first + end).decode("ascii").strip()))
     except ValueError:
         return ""
 
@@ -53,8 +54,8 @@ def serial_of(certificate: bytes) -> str:
 
 
 def serial_in(text: str) -> str:
-    """Return the serial number that programs print so (`AB:CD:...`, `0xabcd`); empty: it is none."""
-    digits = text.strip().lower().removeprefix("0x").replace(":", "")
+    """Return the serial number that programs print so (`AB:CD:...`, `0xabcd`, `serial=ABCD`); empty: it is none."""
+    digits = text.strip().lower().removeprefix("serial=").removeprefix("0x").replace(":", "")
     found = digits.lstrip("0") or digits[:1]
     return found if SERIAL.fullmatch(found) else ""
 

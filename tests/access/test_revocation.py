@@ -333,7 +333,7 @@ def test_the_commands_revoke_list_and_take_again(tmp_path: Path) -> None:
 
 
 def test_serial_numbers_are_read_as_programs_print_them() -> None:
-    for text in ("0AB1", "ab1", "0xab1", "0A:B1", " ab1 "):
+    for text in ("0AB1", "ab1", "0xab1", "0A:B1", " ab1 ", "serial=0AB1"):
         assert serial_in(text) == "ab1"
     assert serial_in("00") == "0"
     for text in ("", "x", "a" * 41, hashlib.sha256(b"a fingerprint").hexdigest(), "ab\ncd", "../ab.pem"):

@@ -124,13 +124,27 @@ def test_jobs_of_a_file_are_one_request_and_one_that_is_not_taken_is_code_1(ctl,
     assert len(master.jobs) == 2
 
 
-def test_more_jobs_than_a_master_reads_are_read_here_and_submitted_by_one_request(ctl, master, tmp_path):
+def test_more_jobs_than_a_master_reads_are_read_here_and_submitted_by_a_hundred(ctl, master, tmp_path):
     path = tmp_path / "many.yaml"
     path.write_text("".join(f"---\nname: job-{i}\nlabels: {{pad: {'x' * 60}}}\nrun: x\n" for i in range(3000)))
     assert path.stat().st_size > 256 * 1024
     result = ctl("submit", str(path))
     assert (result.code, len(result.out.split()), len(master.jobs)) == (0, 3000, 3000)
-    assert [call for call in master.calls if call.startswith("Submit")] == ["SubmitJobs"]
+    assert [call for call in master.calls if call.startswith("Submit")] == ["SubmitJobs"] * 30
+
+
+def test_a_file_that_was_cut_off_goes_on_with_its_request_id(ctl, master, tmp_path, monkeypatch):
+    monkeypatch.setattr("gosched.client.reading.PART_JOBS", 2)
+    monkeypatch.setattr("gosched.cli.connect.CONNECT_S", 0.3)
+    path = tmp_path / "five.yaml"
+    path.write_text("".join(f"---\nname: job-{i}\nrun: x\n" for i in range(5)))
+    master.cut_off_after = 1
+    result = ctl("submit", str(path), "--request-id", "r-1")
+    assert result.code == 5
+    assert result.err.startswith("job-0: submitted as j-1\njob-1: submitted as j-2\n")
+    master.cut_off_after = None
+    again = ctl("submit", str(path), "--request-id", "r-1")
+    assert (again.code, again.out.split(), len(master.jobs)) == (0, [f"j-{i}" for i in range(1, 6)], 5)
 
 
 def test_refusal_of_the_cluster_is_code_1(ctl):

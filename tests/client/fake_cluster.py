@@ -32,6 +32,7 @@ class FakeMaster(scheduler_pb2_grpc.SchedulerServiceServicer, node_pb2_grpc.Node
         self.failures: list[grpc.StatusCode] = []
         self.fail_after_commit = False
         self.frozen = False
+        self.cut_off_after: int | None = None  # so many SubmitJobs are answered
         self.calls: list[str] = []
         self.traceparents: list[str] = []
         self.views: list[list[tuple[JobState, int]]] = []  # for each WatchJob: the states to send, at which revision
@@ -74,6 +75,8 @@ class FakeMaster(scheduler_pb2_grpc.SchedulerServiceServicer, node_pb2_grpc.Node
 
     def SubmitJobs(self, request, context):
         self._maybe_fail("SubmitJobs", context)
+        if self.cut_off_after is not None and self.calls.count("SubmitJobs") > self.cut_off_after:
+            context.abort(grpc.StatusCode.UNAVAILABLE, "cut off")
         self.traceparents += [value for key, value in context.invocation_metadata() if key == "traceparent"]
         outcomes = []
         for place, message in enumerate(request.specs):

@@ -10,6 +10,7 @@ from gosched.core.features import NEWEST_LEVEL, FeatureLevel
 from gosched.core.rules import jobs
 from gosched.core.rules.jobs import MAX_PARENT_NAME_LENGTH, check_job
 from gosched.core.spec.array import Array
+from gosched.core.spec.dependency import Condition, Dependency
 from gosched.core.spec.job_spec import JobSpec
 from gosched.core.spec.task_group import Framework, Runtime, TaskGroup
 from tests.state_machine.cluster import spec
@@ -66,3 +67,10 @@ def test_what_is_wrong_is_never_known_and_what_is_known_is_bounded(monkeypatch: 
 def _with_command(of: JobSpec, argument: str) -> JobSpec:
     group: TaskGroup = replace(of.groups[0], command=("x", argument))
     return replace(of, groups=(group,))
+
+
+def test_long_names_of_queues_and_of_other_jobs_are_not_kept() -> None:
+    after = tuple([Dependency(job=f"{'x' * 200}-{number}", condition=Condition.ANY) for number in range(50)])
+    for more in ({"queue": "q" * 300_000}, {"after": after}):
+        assert check_job(spec("a", **more), NEWEST_LEVEL) is None
+        assert not jobs._sound

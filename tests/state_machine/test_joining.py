@@ -185,7 +185,7 @@ def test_only_the_newest_certificate_of_a_name_is_renewed_and_the_one_that_it_wa
     c.accept(renewal(SECOND, FIRST, ends_at_ms=10 * HOUR_MS))
     c.accept(renewal(THIRD, FIRST, ends_at_ms=10 * HOUR_MS))  # an agent that was killed before it had the second
     said = c.reject(renewal(FIRST, SECOND, ends_at_ms=10 * HOUR_MS), Code.CONFLICT)
-    assert said == "node n9 has another certificate since: join again, with a token"
+    assert said.startswith("node n9 has another certificate since: ")
     c.accept(renewal(SECOND, THIRD, ends_at_ms=10 * HOUR_MS))
     c.reject(renewal(THIRD, FIRST, ends_at_ms=10 * HOUR_MS), Code.CONFLICT)
     c.reject(renewal("none", SECOND, ends_at_ms=10 * HOUR_MS), Code.INVALID)
@@ -205,7 +205,7 @@ def test_a_used_token_is_no_way_around_a_revocation_a_removal_or_the_time_to_rep
     c.accept(RevokeCertificate(revocation=Revocation(certificate=SECOND, at_ms=1_000)))
     c.reject(use(certificate=THIRD), Code.NOT_FOUND)
     said = c.reject(renewal(THIRD, SECOND, ends_at_ms=10 * HOUR_MS), Code.CONFLICT)
-    assert said == "a certificate of node n9 is revoked: join again, with a token"
+    assert said.startswith("a certificate of node n9 is revoked: ")
     c.accept(UnrevokeCertificate(certificate=SECOND))
     c.node("n9")
     c.die("n9")
@@ -215,3 +215,21 @@ def test_a_used_token_is_no_way_around_a_revocation_a_removal_or_the_time_to_rep
     c.accept(use(id="t2", node="n8"))
     c.accept(PassTime(), at_ms=c.state.clock_ms + MAX_JOIN_REPEAT_MS + 1)
     c.reject(use(id="t2", node="n8", certificate=THIRD), Code.NOT_FOUND)
+
+
+def test_a_token_is_worth_nothing_once_the_certificate_is_revoked_that_made_it(c: Cluster) -> None:
+    c.accept(CreateJoinToken(token=token(certificate="d4")))
+    c.accept(RevokeCertificate(revocation=Revocation(certificate="d4", at_ms=1_000)))
+    assert c.reject(use(), Code.NOT_FOUND) == "join token t1 was made with certificate d4, which is revoked"
+
+
+def test_what_a_name_had_before_is_shut_out_for_as_long_as_it_is_valid(c: Cluster) -> None:
+    c.accept(CreateJoinToken(token=token()))
+    c.accept(use(ends_at_ms=9 * HOUR_MS))
+    c.accept(CreateJoinToken(token=token(id="t2", node="n9")))
+    c.accept(use(id="t2", key=OTHER, certificate=SECOND, ends_at_ms=HOUR_MS))  # an authority that ends soon
+    joined = c.state.joined_nodes["n9"]
+    assert joined.ends_at_ms == 9 * HOUR_MS
+    assert joining.why_shut_out(c.state, joined, FIRST)
+    c.accept(SetClock(to_ms=9 * HOUR_MS))
+    assert not joining.why_shut_out(c.state, c.state.joined_nodes["n9"], "by-hand")

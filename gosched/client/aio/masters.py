@@ -35,12 +35,15 @@ class AsyncMasters:
         self._closing: set[asyncio.Future[None]] = set()
         self._closed = False
 
-    async def call(self, rpc: Callable[[Any, float], Awaitable[T]], *, timeout_s: float) -> T:
-        """Call `rpc(channel, timeout)` on one master after the other until one answers. Raises GoSchedError."""
+    async def call(
+        self, rpc: Callable[[Any, float], Awaitable[T]], *, timeout_s: float, try_s: float = targets.TRY_S
+    ) -> T:
+        """Call `rpc(channel, timeout)` on one master after the other until one answers, each for `try_s` at most.
+        Raises GoSchedError."""
         async for channel, left in self.tries(timeout_s):
             try:
                 with cancelled_as(Misused(CLOSED)):
-                    answer = await rpc(channel, min(targets.TRY_S, left))
+                    answer = await rpc(channel, min(try_s, left))
                 self.answered()
                 await self._learn(channel)
                 return answer

@@ -48,7 +48,8 @@ class AsyncTransport:
             return await call.rpc.unary(channel)(call.request, timeout=timeout, metadata=call.metadata)
 
         try:
-            return call.read(await self._masters.call(send, timeout_s=self._timeout_s))
+            timeout_s, try_s = self._timeout_s + call.more_s, TRY_S + call.more_s
+            return call.read(await self._masters.call(send, timeout_s=timeout_s, try_s=try_s))
         except Unavailable as error:
             if not call.is_change or isinstance(error, Unreachable):
                 raise

@@ -40,6 +40,9 @@ class JoinToken:
     used_by: str = ""
     #: When it was used first, in ms since 1970; 0: it was not.
     used_at_ms: int = 0
+    #: Serial number of the certificate with which it was made: once that is revoked, it is worth nothing. Empty: it was
+    #: made otherwise.
+    certificate: str = ""
 
     @property
     def state_word(self) -> str:

@@ -53,7 +53,7 @@ def check_job(spec: JobSpec, level: int) -> Finding | None:
     if shape in _sound:
         return check_name("job name", spec.name, "name") or (_check_parent(spec) if spec.is_parent else None)
     found = _check_whole(spec, is_strict=is_strict)
-    if found is None and _size(spec) <= MAX_KNOWN_BYTES:
+    if found is None and _texts(spec) <= MAX_KNOWN_BYTES:
         if len(_sound) >= MAX_KNOWN_SHAPES:
             _sound.clear()
         _sound[shape] = None
@@ -207,6 +207,11 @@ def _check_world(spec: JobSpec) -> Finding | None:
         problem = "an MPI program starts with all of its ranks"
         return Finding(path=("gang", "min"), subject="gang.min:", problem=problem, advice="leave min out")
     return None
+
+
+def _texts(spec: JobSpec) -> int:
+    """Return the length of all texts of which a shape may have many."""
+    return _size(spec) + len(spec.queue) + sum([len(wanted.job) for wanted in spec.after])
 
 
 def _size(spec: JobSpec) -> int:

@@ -30,6 +30,7 @@ from gosched.master.base.callers import Caller, denied
 from gosched.master.base.clock import StateClock
 from gosched.master.base.errors import ApiError, accepted, check_request_id, invalid, unavailable, unmet
 from gosched.master.base.proposals import Proposals
+from gosched.master.base.tokens import certificate_of
 from gosched.replication.interface import Replication
 from gosched.state_machine.joining import why_shut_out, why_unusable
 from gosched.wire.codec import map_pairs, to_message
@@ -71,11 +72,11 @@ class JoinService(join_pb2_grpc.JoinServiceServicer):
         caller: Caller = context.caller
         token_id, digest, now_ms = id_of_token(request.token), digest_of(request.token), self.clock.now_ms()
         token = self.replication.state.join_tokens.get(token_id)
-        problem = why_unusable(token, token_id, digest, None, request.node, now_ms)
+        problem = why_unusable(self.replication.state, token_id, digest, None, request.node, now_ms)
         if token is None or problem:
             raise _refused(problem)
         key, key_digest = await _key_of(request.csr)
-        if problem := why_unusable(token, token_id, digest, key_digest, request.node, now_ms):
+        if problem := why_unusable(self.replication.state, token_id, digest, key_digest, request.node, now_ms):
             raise _refused(problem)
         self._check_node(request.node)
         hosts = await proved_hosts(request.hosts, caller.address, self._need_no_proof(token.hosts))
@@ -138,6 +139,7 @@ class JoinService(join_pb2_grpc.JoinServiceServicer):
             digest=digest_of(secret),
             created_at_ms=now_ms,
             expires_at_ms=now_ms + request.lasts_ms,
+            certificate=certificate_of(self.replication.state, context.caller),
         )
         if found := check_join_token(token):
             raise invalid(str(found))

@@ -16,6 +16,7 @@ from gosched.master.base.callers import Caller
 from gosched.master.base.clock import StateClock
 from gosched.master.base.errors import accepted, invalid, unmet
 from gosched.master.base.proposals import Proposals
+from gosched.master.base.tokens import certificate_of
 from gosched.replication.interface import Replication
 from gosched.state_machine.revocation import is_over
 from gosched.wire.certificates import names_in
@@ -39,7 +40,7 @@ class Revocations:
         self, request: access_pb2.RevokeCertificateRequest, caller: Caller
     ) -> access_pb2.RevokeCertificateResponse:
         revocation = self._asked(request, caller)
-        if not request.force and revocation.certificate == caller.certificate:
+        if not request.force and revocation.certificate == certificate_of(self.replication.state, caller):
             raise unmet("this very call was made with it: with --force it is revoked all the same")
         taken = accepted(
             await self.proposals.propose(

@@ -16,6 +16,8 @@ import uuid
 from collections.abc import Iterable, Mapping
 
 from gosched.core.records.access import Token
+from gosched.core.state.cluster_state import ClusterState
+from gosched.master.base.callers import Caller
 
 PREFIX = "gosched_"
 AUTHORIZATION = "authorization"
@@ -60,3 +62,10 @@ def shown(secret: str) -> str:
 
 def _digest(secret: str) -> str:
     return hashlib.sha256(secret.encode(errors="replace")).hexdigest()
+
+
+def certificate_of(state: ClusterState, caller: Caller) -> str:
+    """Return the serial number of the certificate that a caller owes its rights to: its own, or that with which its
+    token was made; empty: there is none."""
+    token = state.tokens.get(caller.token)
+    return token.certificate if token is not None else caller.certificate

@@ -1083,7 +1083,7 @@ class Revocation(_message.Message):
     def __init__(self, certificate: _Optional[str] = ..., holder: _Optional[str] = ..., role: _Optional[str] = ..., reason: _Optional[str] = ..., by: _Optional[str] = ..., at_ms: _Optional[int] = ..., ends_at_ms: _Optional[int] = ...) -> None: ...
 
 class JoinToken(_message.Message):
-    __slots__ = ("id", "name", "node", "labels", "hosts", "digest", "created_at_ms", "expires_at_ms", "used_key", "used_by", "used_at_ms")
+    __slots__ = ("id", "name", "node", "labels", "hosts", "digest", "created_at_ms", "expires_at_ms", "used_key", "used_by", "used_at_ms", "certificate")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -1102,6 +1102,7 @@ class JoinToken(_message.Message):
     USED_KEY_FIELD_NUMBER: _ClassVar[int]
     USED_BY_FIELD_NUMBER: _ClassVar[int]
     USED_AT_MS_FIELD_NUMBER: _ClassVar[int]
+    CERTIFICATE_FIELD_NUMBER: _ClassVar[int]
     id: str
     name: str
     node: str
@@ -1113,7 +1114,8 @@ class JoinToken(_message.Message):
     used_key: str
     used_by: str
     used_at_ms: int
-    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., node: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., hosts: _Optional[_Iterable[str]] = ..., digest: _Optional[str] = ..., created_at_ms: _Optional[int] = ..., expires_at_ms: _Optional[int] = ..., used_key: _Optional[str] = ..., used_by: _Optional[str] = ..., used_at_ms: _Optional[int] = ...) -> None: ...
+    certificate: str
+    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., node: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., hosts: _Optional[_Iterable[str]] = ..., digest: _Optional[str] = ..., created_at_ms: _Optional[int] = ..., expires_at_ms: _Optional[int] = ..., used_key: _Optional[str] = ..., used_by: _Optional[str] = ..., used_at_ms: _Optional[int] = ..., certificate: _Optional[str] = ...) -> None: ...
 
 class JoinedNode(_message.Message):
     __slots__ = ("name", "labels", "hosts", "token_id", "joined_at_ms", "ends_at_ms", "removed", "certificates")
