@@ -114,14 +114,14 @@ class MemberChanges:
         left = voters(now) - {member}
         if not left:
             return Refusal(detail=f"{member} is the last master: a cluster has at least one")
+        if refusal := self._busy():  # first: a leader that has just taken over has not heard from all yet
+            return refusal
         missing = self._lacks_majority(left) if member in voters(now) else ""
         if missing:
             return Refusal(
                 detail=f"without {member} the masters had no majority: {missing} is not reached, or has not caught up. "
                 "Start it, or add another master first"
             )
-        if refusal := self._busy():
-            return refusal
         if member == self._members.me:
             self._raft.transferLeadership()
             return Refusal(detail=f"{member} leads, and hands over before it is removed: ask again", again=True)
