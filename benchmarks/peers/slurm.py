@@ -24,6 +24,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent import futures
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from pathlib import Path
 
 from gosched.cli.local_cluster import AgentShape, LocalCluster
@@ -111,7 +112,7 @@ class Slurm:
             if file.exists():
                 pid = int(file.read_text())
                 os.kill(pid, 15)
-                wait(lambda pid=pid: not Path(f"/proc/{pid}").exists(), START_S, f"{name} has ended")  # type: ignore[misc]
+                wait(partial(_has_ended, pid), START_S, f"{name} has ended")
 
     def run(self, *words: str) -> str:
         done = subprocess.run(words, env=self.environment, capture_output=True, text=True, timeout=DRAIN_S, check=False)
@@ -179,6 +180,10 @@ def wait(condition: Callable[[], object], limit_s: float, what: str) -> None:
         if time.monotonic() > ends:
             raise SystemExit(f"not within {limit_s:g} s: {what}")
         time.sleep(0.05)
+
+
+def _has_ended(pid: int) -> bool:
+    return not Path(f"/proc/{pid}").exists()
 
 
 @contextmanager

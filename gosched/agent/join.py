@@ -82,7 +82,9 @@ def begin_joining(settings: AgentSettings, given: str) -> tuple[AgentSettings, J
         return settings, None
     files = JoinFiles(Path(settings.data_dir).absolute())
     if given == "-":  # here, where a signal ends the agent that waits for it
-        given = "" if files.is_valid else sys.stdin.readline(MAX_TOKEN_BYTES).strip() or "nothing on standard input"
+        given = "" if files.is_valid else sys.stdin.readline(MAX_TOKEN_BYTES).strip()
+        if not given and not files.is_valid:
+            raise ConfigError("--join -: standard input has no token")
     if not given and settings.join_token_file:
         given = f"@{settings.join_token_file}"
     if not given and not files.has_joined:

@@ -59,7 +59,7 @@ class Renewal:
             await asyncio.sleep(self._pause_s(due_s, ends_s))
             try:
                 if not due_s or await self._look(is_due=time.time() >= due_s):
-                    due_s, ends_s = self._due_s()
+                    due_s, ends_s = self._due_and_end_s()
                 self._failures = 0
             except (grpc.aio.AioRpcError, NotAMaster, Unreachable, OSError, ValueError) as error:
                 self._fail(error)
@@ -108,7 +108,7 @@ class Renewal:
         signers = [key_digest(one.public_key()).hex() for one in (*chain, *mine) if signed_by(own, one)]
         return bool(told.signer) and told.signer not in signers
 
-    def _due_s(self) -> tuple[float, float]:
+    def _due_and_end_s(self) -> tuple[float, float]:
         """Return when the certificate is renewed, which not all agents do at once, and when it ends, both in seconds
         since 1970. Raises OSError, ValueError."""
         own = self._files.chain()[0]

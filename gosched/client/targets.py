@@ -7,7 +7,6 @@ that one gives no answer.
 
 from __future__ import annotations
 
-import os
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -18,6 +17,7 @@ from urllib.parse import urlsplit
 
 from gosched.client.arguments import given_as
 from gosched.client.errors import Misused, Unavailable, Unreachable, from_rpc, is_transient
+from gosched.config.files import stamp_of
 
 if TYPE_CHECKING:
     from gosched.wire.probe import Obstacle
@@ -107,7 +107,7 @@ class TlsInUse:
         now = time.monotonic()
         if self._contents is None or now >= self._look_at:
             self._look_at = now + LOOK_AT_FILES_S
-            seen = tuple(_stamp(path) for path in (self._files.ca, self._files.key, self._files.cert))
+            seen = tuple(stamp_of(path) for path in (self._files.ca, self._files.key, self._files.cert))
             if seen != self._seen:
                 self._read(seen)
         assert self._contents is not None
@@ -124,15 +124,6 @@ class TlsInUse:
         if contents != self._contents:
             self._contents = contents
             self.version += 1
-
-
-def _stamp(path: str | Path) -> object:
-    """Return what changes when a file does."""
-    try:
-        found = os.stat(path)
-    except OSError:
-        return None
-    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 class Targets:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from gosched.config.errors import ConfigError
@@ -13,3 +14,12 @@ def read_file(path: str, *, what: str) -> bytes:
         return Path(path).read_bytes()
     except OSError as error:
         raise ConfigError(f"{path}: cannot read the {what}: {error.strerror or error}") from error
+
+
+def stamp_of(path: str | Path) -> tuple[int, ...] | None:
+    """Return what changes when a file does; None: it cannot be seen."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns

@@ -23,6 +23,7 @@ from tests.access.test_guests import PORTS, guests_context, rest
 from tests.access.test_tokens import asked, code, with_token
 from tests.audit.lines import whole_lines
 from tests.master import http_client
+from tests.master.harness import until
 
 TINA, ROOT = Identity(user="tina"), Identity(user="root")
 
@@ -208,10 +209,12 @@ def test_a_page_that_refuses_a_user_tells_the_audit_log_who_it_is(tmp_path: Path
             headers = {"Authorization": f"Bearer {secret}"}
             answer = await http_client.request(rest(stage), "GET", "/", headers=headers, tls=guests_context(stage))
             assert answer.status == 403
-            lines: list[dict[str, Any]] = []
-            while not lines:  # it is written beside the answer
-                await asyncio.sleep(0.05)
+
+            def told() -> list[tuple[object, object]]:
                 lines = [one for one in whole_lines(tmp_path / "m1/audit") if one["action"] == "HTTP/GET /"]
-            assert [(one["user"], one["authenticated"]) for one in lines] == [("sue", "token")]
+                return [(one["user"], one["authenticated"]) for one in lines]
+
+            await until(told)  # it is written beside the answer
+            assert told() == [("sue", "token")]
 
     asyncio.run(story())

@@ -7,6 +7,7 @@ import base64
 import contextlib
 import datetime
 import hashlib
+import io
 import secrets
 import stat
 from collections.abc import AsyncIterator
@@ -20,10 +21,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gosched.agent.host import CannotStart
+from gosched.agent.join import begin_joining
 from gosched.agent.join_files import CA, CERT, KEY, JoinFiles
 from gosched.agent.masters import Connector, watched_tls
 from gosched.agent.renewal import Renewal
 from gosched.agent.revoked import RevokedMasters
+from gosched.config import AgentSettings, ConfigError
 from gosched.wire.join_token import BadJoinToken, JoinSecret, id_of_token, new_join_token, parse_join_token
 from gosched.wire.signing import key_digest
 from gosched.wire.tls_watch import TlsWatch
@@ -209,6 +212,19 @@ def test_a_file_with_a_token_must_be_private(tmp_path: Path) -> None:
     file.write_text(new_join_token([b"x" * 32])[1])
     file.chmod(0o644)
     assert "chmod 600" in asyncio.run(line_of(Agent(tmp_path / "a", ["127.0.0.1:1"], f"@{file}")))
+
+
+def test_a_token_on_standard_input_is_one_line_and_there_has_to_be_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = AgentSettings.model_validate({"masters": ["localhost:1"], "data_dir": str(tmp_path)})
+    monkeypatch.setattr("sys.stdin", io.StringIO("token\nmore\n"))
+    _, joining = begin_joining(asked, "-")
+    assert joining is not None
+    assert joining.given == "token"
+    monkeypatch.setattr("sys.stdin", io.StringIO(""))
+    with pytest.raises(ConfigError, match="--join -: standard input has no token"):
+        begin_joining(asked, "-")
 
 
 def test_a_certificate_that_has_ended_needs_a_new_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

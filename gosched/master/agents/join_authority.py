@@ -5,7 +5,6 @@ Invariant: it signs for agents alone, and what it signs is trusted by the author
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gosched.config import ConfigError
+from gosched.config.files import stamp_of
 from gosched.config.join_model import Join
 from gosched.config.private import exposed
 from gosched.wire.roles import CertificateHolder, Role
@@ -66,7 +66,7 @@ class JoinAuthority:
         """Return the SHA-256 of the authority's public key, in hex. Raises ConfigError."""
         from gosched.wire.signing import key_digest
 
-        stamp = (_stamp(self._settings.ca_cert), _stamp(self._settings.ca_key))
+        stamp = (stamp_of(self._settings.ca_cert), stamp_of(self._settings.ca_key))
         if self._digest_of != stamp or None in stamp:  # guests may ask for it: the files are not read each time
             self._digest = key_digest(self._read()[0].certificate.public_key()).hex()
             self._digest_of = stamp
@@ -122,12 +122,3 @@ def _left(signer: Signer) -> timedelta:
     from datetime import UTC, datetime
 
     return signer.certificate.not_valid_after_utc - datetime.now(UTC)
-
-
-def _stamp(file: str) -> tuple[int, int, int] | None:
-    """Return what changes with a file's content; None: it cannot be seen."""
-    try:
-        seen = os.stat(file)
-    except OSError:
-        return None
-    return seen.st_ino, seen.st_size, seen.st_mtime_ns

@@ -238,9 +238,7 @@ class Access:
     def check_lists_secrets(self, caller: Caller, tenant: str) -> None:
         """Raises ApiError unless the caller may know the names of a tenant's secrets."""
         if not self.lists_secrets(caller, tenant):
-            identity = self.identity(caller)
-            assert identity is not None, "it was judged"
-            raise self._refusal(identity, Permission.USE_SECRET, Object(tenant=tenant))
+            self.check(caller, Permission.USE_SECRET, Object(tenant=tenant))
 
     def check_job(self, caller: Caller, permission: Permission, job: Job | None, asked: str) -> Job:
         """Return the job. Raises ApiError where there is none, or none that the caller sees, and where the caller may
