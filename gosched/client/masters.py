@@ -37,23 +37,25 @@ class Masters:
     def call(self, rpc: Callable[[Any, float], T], *, timeout_s: float, try_s: float = targets.TRY_S) -> T:
         """Call `rpc(channel, timeout)` on one master after the other until one answers, each for `try_s` at most.
         Raises GoSchedError."""
-        for channel, left in self.tries(timeout_s):
+        for channel, left in self.tries(timeout_s, calls=True):
+            at_leader = bool(self._targets.leader)
             try:
                 answer = rpc(channel, min(try_s, left))
                 self.answered()
                 self._learn(channel)
                 return answer
             except grpc.RpcError as error:
-                self.failed(error)
+                self._targets.failed(error, at_leader=at_leader)
         raise AssertionError("tries() ends by raising")
 
-    def tries(self, timeout_s: float) -> Iterator[tuple[Any, float]]:
-        """Yield a channel and the seconds left, again and again, and raise Unavailable when the time is up."""
+    def tries(self, timeout_s: float, *, calls: bool = False) -> Iterator[tuple[Any, float]]:
+        """Yield a channel and the seconds left, again and again, and raise Unavailable when the time is up. `calls`:
+        for one call, which the leader serves; a stream may stay with any master."""
         tries = Tries(self._targets, timeout_s)
         while True:
             left = tries.left_s()
             if self._find(min(targets.TRY_S, left)):
-                yield self.at(self._targets.current), left
+                yield self.at((calls and self._targets.leader) or self._targets.current), left
             if tries.time_to_look():
                 from gosched.client.looking import look_at_all  # slow to import, and seldom needed
 
@@ -81,6 +83,10 @@ class Masters:
     def answered(self) -> None:
         """Note that a master has answered."""
         self._targets.has_answered = True
+
+    def passed_on(self, trailer: Any) -> None:
+        """Take up which master a call was passed on to."""
+        self._targets.passed_on(trailer)
 
     def failed(self, error: Any) -> None:
         """Move on to the next master; raise when the error is an answer."""

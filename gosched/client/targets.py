@@ -1,8 +1,9 @@
 """Which master is asked next: the endpoints that a client was given, the masters that it has learnt of, what failed.
 
 Invariant: nothing here waits or sends; the clients with and without asyncio share it. Each master answers: a follower
-forwards to the leader, so any master that can reach it will do. A call goes to one master at a time, and moves on when
-that one gives no answer.
+forwards to the leader, and says so, and the next call goes to the leader itself where the client knows that address.
+Where it cannot be reached from here, any master that can reach it will do. A call goes to one master at a time, and
+moves on when that one gives no answer.
 """
 
 from __future__ import annotations
@@ -18,10 +19,12 @@ from urllib.parse import urlsplit
 from gosched.client.arguments import given_as
 from gosched.client.errors import Misused, Unavailable, Unreachable, from_rpc, is_transient
 from gosched.config.files import stamp_of
+from gosched.wire.metadata import LEADER
 
 if TYPE_CHECKING:
     from gosched.wire.probe import Obstacle
 
+AVOID_LEADER_S = 60.0  # that could not be reached from here: other masters pass calls on meanwhile
 LEARN_EVERY_S = 10.0  # between two looks at which masters there are
 LOOK_AT_FILES_S = 2.0  # between two looks at the TLS files
 TRY_S = 3.0  # one master's time for one call; one that is frozen never answers
@@ -161,6 +164,9 @@ class Targets:
         self.last_error = ""
         self._told = list(self.known)
         self._next = random.randrange(MAX_MASTERS)
+        #: The master that calls go to first; empty: `current`, as streams do, which any master serves.
+        self.leader = ""
+        self._avoided: dict[str, float] = {}  # masters, and until when they are not called as the leader
         self._learn_at = time.monotonic() + LEARN_EVERY_S  # a shorter life needs none
         secure = next((url for url in self.endpoints if url.startswith("https://")), "")
         if secure and tls is None:
@@ -188,8 +194,15 @@ class Targets:
     def current(self) -> str:
         return self.known[self._next % len(self.known)]
 
-    def failed(self, error: Any) -> None:
-        """Move on to the next master; raise when the error is an answer."""
+    def passed_on(self, trailer: Any) -> None:
+        """Take up which master a call was passed on to, by the trailing metadata of its answer."""
+        for key, address in trailer or ():
+            if key == LEADER and address in self.known and time.monotonic() >= self._avoided.get(address, 0.0):
+                self.leader = address
+
+    def failed(self, error: Any, *, at_leader: bool = False) -> None:
+        """Move on to the next master; raise when the error is an answer. `at_leader`: it is that of a call that went to
+        the leader."""
         if not is_transient(error):
             raise from_rpc(error) from None
         text = " ".join((error.details() or error.code().name).split())[:200]
@@ -199,7 +212,12 @@ class Targets:
         self.was_reached |= not silent
         if not self.last_error or not silent:  # what a master that lives says tells more
             self.last_error = text
-        self._next += 1
+        if not at_leader or self.leader == self.current:
+            self._next += 1
+        if at_leader:
+            if silent and self.leader:
+                self._avoided[self.leader] = time.monotonic() + AVOID_LEADER_S
+            self.leader = ""
 
     def time_to_learn(self) -> bool:
         """Return whether to look again which masters there are: they come and go while a client lives."""
@@ -215,6 +233,8 @@ class Targets:
         current = self.current
         self.known = list(dict.fromkeys([*self._told, *filter(None, masters), current]))[:MAX_MASTERS]
         self._next = self.known.index(current) if current in self.known else 0
+        self.leader = self.leader if self.leader in self.known else ""
+        self._avoided = {address: until for address, until in self._avoided.items() if address in self.known}
 
 
 class Tries:

@@ -47,7 +47,9 @@ class Transport:
             return call.read(self._at(call))
 
         def send(channel: Any, timeout: float) -> Any:
-            return call.rpc.unary(channel)(call.request, timeout=timeout, metadata=call.metadata)
+            answer, done = call.rpc.unary(channel).with_call(call.request, timeout=timeout, metadata=call.metadata)
+            self._masters.passed_on(done.trailing_metadata())
+            return answer
 
         try:
             timeout_s, try_s = self._timeout_s + call.more_s, TRY_S + call.more_s

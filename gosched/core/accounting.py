@@ -7,11 +7,11 @@ An account sums amounts times milliseconds, which decay. Memory and storage coun
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from gosched.core.decay import accrued, average, decayed
 from gosched.core.records.queue import Queue
 from gosched.core.records.tenant import Account
+from gosched.core.replace import replace
 from gosched.core.sharing import IN_BYTES, Amounts, as_map, lineage
 
 _MOST = (1 << 63) - 1

@@ -8,7 +8,6 @@ again forever). Nothing is lost: the log still holds the command, for a mended v
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import assert_never
 
 from gosched.core.commands.access import CreateToken, RevokeToken, SetBindings
@@ -36,6 +35,7 @@ from gosched.core.events import Event, JobChanged
 from gosched.core.features import FeatureLevel
 from gosched.core.limits import MAX_DETAIL_LENGTH
 from gosched.core.outcome import Accepted, Code, Outcome, Rejected
+from gosched.core.replace import replace
 from gosched.core.rules.values import check_id
 from gosched.core.state.cluster_state import ClusterState
 from gosched.state_machine import (

@@ -5,13 +5,13 @@ Invariant: nothing else does, so each change obeys the lifecycle tables and yiel
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from gosched.core.events import Event, JobChanged, TaskChanged
 from gosched.core.lifecycle import JOB_STEPS, TASK_STEPS, advance
 from gosched.core.records.follow_up import FollowUp, FollowUpKind, FollowUpStep
 from gosched.core.records.job import Job
 from gosched.core.records.task import Task, TaskState
+from gosched.core.records.usage import NOTHING_SPENT, Spent
+from gosched.core.replace import replace
 from gosched.core.state.cluster_state import ClusterState
 
 
@@ -53,8 +53,10 @@ def change_job(
     )
 
 
-def count_change(state: ClusterState, job_id: str, before: TaskState, after: TaskState) -> None:
-    """Move one task of a job from one counter to another."""
+def count_change(
+    state: ClusterState, job_id: str, before: TaskState, after: TaskState, spent: Spent = NOTHING_SPENT
+) -> None:
+    """Move one task of a job from one counter to another, and charge the job for what it has spent."""
     job = state.jobs[job_id]
     counted = replace(
         job,
@@ -62,6 +64,7 @@ def count_change(state: ClusterState, job_id: str, before: TaskState, after: Tas
         running=job.running + (after is TaskState.RUNNING) - (before is TaskState.RUNNING),
         succeeded=job.succeeded + (after is TaskState.SUCCEEDED),
         failed=job.failed + after.is_failure,
+        spent=job.spent + spent if spent != NOTHING_SPENT else job.spent,
     )
     if counted != job:
         state.put_job(counted)

@@ -10,8 +10,6 @@ An array that cannot make its next child (the cluster is at its bounds, a live j
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from gosched.core.commands.jobs import RunSchedule
 from gosched.core.events import Event, JobUpdated
 from gosched.core.features import FeatureLevel
@@ -27,6 +25,7 @@ from gosched.core.outcome import Accepted, Code, Outcome, Rejected
 from gosched.core.reasons import Reason
 from gosched.core.records.follow_up import FollowUpKind
 from gosched.core.records.job import Job, JobIntent, JobState
+from gosched.core.replace import replace
 from gosched.core.spec.array import Array
 from gosched.core.spec.job_spec import JobSpec, Overlap
 from gosched.core.state.cluster_state import ClusterState

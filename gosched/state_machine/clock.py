@@ -9,7 +9,6 @@ the deadline of a job, the times of a window.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from gosched.core.commands.cluster import SetClock
@@ -18,6 +17,7 @@ from gosched.core.features import FeatureLevel
 from gosched.core.limits import MAX_CLOCK_STEP_MS
 from gosched.core.outcome import Accepted, Code, Outcome, Rejected
 from gosched.core.records.job import Job
+from gosched.core.replace import replace
 from gosched.core.rules.finding import text_of
 from gosched.core.rules.values import check_moment
 from gosched.core.state.cluster_state import ClusterState

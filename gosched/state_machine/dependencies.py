@@ -6,13 +6,12 @@ or cancelled in the step in which the other job ends, or (where many wait) in on
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from gosched.core.events import Event, JobUpdated
 from gosched.core.limits import MAX_NAME_LENGTH
 from gosched.core.outcome import Code, Rejected
 from gosched.core.reasons import Reason
 from gosched.core.records.job import Job, JobState
+from gosched.core.replace import replace
 from gosched.core.spec.dependency import Condition, Dependency
 from gosched.core.spec.job_spec import JobSpec
 from gosched.core.state.cluster_state import ClusterState

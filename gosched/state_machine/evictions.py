@@ -7,7 +7,6 @@ waits for another place while its job runs on; neither costs its user anything b
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import assert_never
 
 from gosched.core.commands.plans import Cause, Eviction, GangPlacement
@@ -17,6 +16,7 @@ from gosched.core.preemption_rules import admits, may_restart, preemption_of
 from gosched.core.reasons import Reason
 from gosched.core.records.job import Job, JobIntent, JobState
 from gosched.core.records.task import Task, TaskState
+from gosched.core.replace import replace
 from gosched.core.spec.policies import PreemptionPolicy, RetryCause
 from gosched.core.state.cluster_state import ClusterState
 from gosched.state_machine import units

@@ -10,12 +10,12 @@ of a job that is made or changed; a single job is done whole.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import islice
 
 from gosched.core.events import Event, JobChanged
 from gosched.core.records.follow_up import FollowUp, FollowUpKind, FollowUpStep
 from gosched.core.records.job import Job
+from gosched.core.replace import replace
 from gosched.core.state.cluster_state import ClusterState
 from gosched.state_machine import children, dependencies, job_control, retention
 from gosched.state_machine.changes import add_follow_up

@@ -6,12 +6,12 @@ Invariant: the caller has checked that they may; nothing is refused here.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from gosched.core.events import Event
 from gosched.core.records.allocation import Allocation, TaskPlacement
 from gosched.core.records.job import Job, JobState
 from gosched.core.records.task import Task, TaskState, allocation_id, task_id
+from gosched.core.replace import replace
 from gosched.core.spec.task_group import TaskGroup
 from gosched.core.state.cluster_state import ClusterState
 from gosched.state_machine.accounts import bring_up

@@ -5,7 +5,6 @@ Invariant: a job is settled by its intent, and only once none of its tasks holds
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import assert_never
 
 from gosched.core.commands.nodes import TaskReport
@@ -16,6 +15,7 @@ from gosched.core.preemption_rules import may_restart
 from gosched.core.reasons import BY_ORDER, Reason
 from gosched.core.records.job import Job, JobIntent, JobState
 from gosched.core.records.task import Task, TaskState, task_id
+from gosched.core.replace import replace
 from gosched.core.spec.policies import MemberFailure, RetryCause
 from gosched.core.state.cluster_state import ClusterState
 from gosched.state_machine.changes import change_job, change_task

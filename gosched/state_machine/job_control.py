@@ -6,7 +6,6 @@ for.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import assert_never
 
 from gosched.core.commands.jobs import Action, ControlJob
@@ -17,6 +16,7 @@ from gosched.core.outcome import Accepted, Code, Outcome, Rejected
 from gosched.core.reasons import Reason
 from gosched.core.records.follow_up import FollowUpKind
 from gosched.core.records.job import Job, JobIntent, JobState
+from gosched.core.replace import replace
 from gosched.core.state.cluster_state import ClusterState
 from gosched.state_machine.changes import add_follow_up, change_job
 from gosched.state_machine.children import add_children, conclude, live_children

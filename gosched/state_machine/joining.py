@@ -8,7 +8,6 @@ back has the labels of its token still.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from fnmatch import fnmatchcase
 
 from gosched.core.commands.join import CreateJoinToken, RenewJoinedNode, RevokeJoinToken, UseJoinToken
@@ -17,6 +16,7 @@ from gosched.core.limits import MAX_JOIN_REPEAT_MS, MAX_JOIN_TOKENS, MAX_NAME_LE
 from gosched.core.outcome import Accepted, Code, Outcome, Rejected
 from gosched.core.records.join import JoinedNode, JoinToken, is_pattern
 from gosched.core.records.node import Node
+from gosched.core.replace import replace
 from gosched.core.rules.finding import text_of
 from gosched.core.rules.join import check_hosts, check_join_token
 from gosched.core.rules.revocation import check_serial

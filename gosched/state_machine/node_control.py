@@ -5,7 +5,6 @@ Invariant: what closed a node says what may open it, and the fences on a node th
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import assert_never
 
 from gosched.core.commands.nodes import ControlNode, NodeAction, RemoveNode, TaskReport
@@ -19,6 +18,7 @@ from gosched.core.reasons import Reason
 from gosched.core.records.job import Job
 from gosched.core.records.node import ClosedBy, Node, NodeState
 from gosched.core.records.task import Task, TaskState
+from gosched.core.replace import replace
 from gosched.core.rules.finding import text_of
 from gosched.core.rules.values import check_line, check_moment
 from gosched.core.spec.policies import RetryCause

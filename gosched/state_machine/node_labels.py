@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from gosched.core.commands.nodes import LabelNode
 from gosched.core.events import Event, NodeChanged
 from gosched.core.limits import MAX_NAME_LENGTH
 from gosched.core.outcome import Accepted, Code, Outcome, Rejected
 from gosched.core.records.node import Node
+from gosched.core.replace import replace
 from gosched.core.rules.placement import check_taints
 from gosched.core.rules.values import check_map
 from gosched.core.spec.placement_rules import Taint

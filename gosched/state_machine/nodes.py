@@ -6,7 +6,6 @@ Invariant: a node never holds more than it has, so one that holds more than it n
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from gosched.core.commands.nodes import MarkNodeDead, RegisterNode, TaskReport
 from gosched.core.events import Event, NodeChanged
@@ -18,6 +17,7 @@ from gosched.core.outcome import Accepted, Code, Outcome, Rejected
 from gosched.core.reasons import Reason
 from gosched.core.records.node import ClosedBy, Node, NodeState
 from gosched.core.records.task import Task, TaskState
+from gosched.core.replace import replace
 from gosched.core.resources import MILLI, Resources
 from gosched.core.rules.finding import text_of
 from gosched.core.rules.placement import check_taints

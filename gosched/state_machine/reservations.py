@@ -5,12 +5,11 @@ Invariant: only a job that waits has one, and for the attempt it waits for.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from gosched.core.events import Event, JobChanged, JobUpdated, ReservationChanged
 from gosched.core.outcome import Refusal
 from gosched.core.records.job import Job, JobState
 from gosched.core.records.reservation import Reservation
+from gosched.core.replace import replace
 from gosched.core.state.cluster_state import ClusterState
 
 

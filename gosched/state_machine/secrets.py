@@ -5,8 +5,6 @@ Invariant: only ciphertexts come here; what opens them is no part of the state.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from gosched.core.commands.secrets import DeleteSecret, ResealSecret, SetSecret
 from gosched.core.limits import (
     MAX_NAME_LENGTH,
@@ -17,6 +15,7 @@ from gosched.core.limits import (
 )
 from gosched.core.outcome import Accepted, Code, Outcome, Rejected
 from gosched.core.records.secret import Secret, secret_key
+from gosched.core.replace import replace
 from gosched.core.rules.secrets import check_secret
 from gosched.core.rules.values import check_id
 from gosched.core.spec.job_spec import JobSpec

@@ -6,12 +6,11 @@ task held anything before its placement or after now, and no sum leaves 64 bits.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from gosched.core.limits import MAX_AMOUNT
 from gosched.core.records.allocation import Allocation
 from gosched.core.records.task import Task
-from gosched.core.records.usage import MIB, NO_USAGE, Spent, Usage
+from gosched.core.records.usage import MIB, NO_USAGE, NOTHING_SPENT, Spent, Usage
+from gosched.core.replace import replace
 from gosched.core.state.cluster_state import ClusterState
 
 
@@ -32,17 +31,15 @@ def sane(usage: Usage) -> Usage:
     )
 
 
-def charge(state: ClusterState, task: Task, allocation: Allocation) -> None:
-    """Charge a task that has ended, as given, with what it held, to its job and tenant."""
-    spent = _spent(state, task, allocation)
-    job = state.jobs[task.job_id]
-    tenant = state.tenants[job.spec.tenant]
-    state.put_job(replace(job, spent=job.spent + spent))
-    state.put_tenant(replace(tenant, spent=tenant.spent + spent))
+def charge(state: ClusterState, tenant: str, spent: Spent) -> None:
+    """Charge a tenant for what a task of its has spent."""
+    if spent != NOTHING_SPENT:
+        known = state.tenants[tenant]
+        state.put_tenant(replace(known, spent=known.spent + spent))
 
 
-def _spent(state: ClusterState, task: Task, allocation: Allocation) -> Spent:
-    """Return what the task spent. One that never started held nothing."""
+def spent_by(state: ClusterState, task: Task, allocation: Allocation) -> Spent:
+    """Return what a task that has ended, as given, has spent. One that never started held nothing."""
     started = max(task.started_at_ms, allocation.placed_at_ms) if task.started_at_ms else state.clock_ms
     held_ms = max(min(task.ended_at_ms, state.clock_ms) - started, 0)
     resources = allocation.resources

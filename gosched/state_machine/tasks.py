@@ -5,8 +5,6 @@ Invariant: the state of a task only moves forward, and its end frees what it hel
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from gosched.core.commands.nodes import ReportTasks, TaskReport
 from gosched.core.events import Event, JobUpdated
 from gosched.core.limits import MAX_NAME_LENGTH
@@ -14,6 +12,7 @@ from gosched.core.outcome import Accepted, Code, Outcome, Rejected
 from gosched.core.records.job import Job
 from gosched.core.records.node import NodeState
 from gosched.core.records.task import Task, TaskState
+from gosched.core.replace import replace
 from gosched.core.state.cluster_state import ClusterState
 from gosched.state_machine import node_control
 from gosched.state_machine.accounts import bring_up
@@ -21,7 +20,7 @@ from gosched.state_machine.changes import change_task, count_change
 from gosched.state_machine.evictions import can_spare, is_evicted_alone
 from gosched.state_machine.gangs import after_ends, is_of_lost_order, wait_for_another_place
 from gosched.state_machine.size_limits import affordable
-from gosched.state_machine.spending import charge, sane
+from gosched.state_machine.spending import charge, sane, spent_by
 
 
 def report(state: ClusterState, command: ReportTasks, events: list[Event]) -> Outcome:
@@ -67,10 +66,11 @@ def end_task(
         usage=sane(seen.usage),
     )
     bring_up(state, job.spec)
-    charge(state, after, state.allocations[task.allocation_id])
+    spent = spent_by(state, after, state.allocations[task.allocation_id])
+    charge(state, job.spec.tenant, spent)
     state.drop_allocation(task.allocation_id)
     change_task(state, events, task, after)
-    count_change(state, task.job_id, task.state, after.state)
+    count_change(state, task.job_id, task.state, after.state, spent)
     if evicted and after.state is TaskState.KILLED:
         wait_for_another_place(state, events, after)
     if ended.get(task.job_id) is None:

@@ -5,14 +5,13 @@ Invariant: what is handled here is what `core.state.timers` says is due, so no t
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from gosched.core.events import DeadlineMissed, Event
 from gosched.core.features import FeatureLevel
 from gosched.core.limits import MAX_TASKS_PER_JOB
 from gosched.core.outcome import Accepted, Outcome
 from gosched.core.reasons import Reason
 from gosched.core.records.job import Job, JobIntent
+from gosched.core.replace import replace
 from gosched.core.state.cluster_state import ClusterState
 from gosched.core.state.timers import TimerKind, deadline_ms, patience_ms, refill_ms, timeout_ms
 from gosched.state_machine import units

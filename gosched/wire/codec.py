@@ -10,7 +10,7 @@ looks for in all pairs.
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from enum import IntEnum
 from importlib import import_module
@@ -19,12 +19,24 @@ from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 from google.protobuf.message import Message
 
 from gosched.core.primitives import StringMap
+from gosched.core.replace import setters
 from gosched.core.resources import AmountMap
 from gosched.wire.api_pairs import API_PAIRS
 
-INTERNED = frozenset({"core.spec.task_group.TaskGroup"})  # records that are equal in many others
+# Records that are equal in many others.
+INTERNED = frozenset(
+    {
+        "core.spec.task_group.TaskGroup",
+        "core.spec.array.Array",
+        "core.spec.policies.GangPolicy",
+        "core.spec.policies.RetryPolicy",
+        "core.spec.policies.Preemption",
+        "core.records.job.Children",
+    }
+)
 MAX_INTERNED_BYTES = 4 * 1024  # of one: larger ones are seldom equal
-MAX_ALL_INTERNED_BYTES = 1024 * 1024
+MAX_ALL_INTERNED_BYTES = 1024 * 1024  # of each kind
+_RECORD_BYTES = 256  # that a record takes at least
 
 R = TypeVar("R")
 M = TypeVar("M", bound=Message)
@@ -147,7 +159,7 @@ class _Interned:
     def __init__(self, decode: Decoder) -> None:
         self._decode = decode
         self._known: dict[bytes, Any] = {}
-        self._size = 0  # of the keys, in bytes
+        self._size = 0  # of all, in bytes
 
     def __call__(self, message: Message) -> Any:
         data = message.SerializeToString()
@@ -155,10 +167,11 @@ class _Interned:
         if record is None:
             record = self._decode(message)
             if len(data) <= MAX_INTERNED_BYTES:
-                self._size += len(data)
+                size = len(data) + _RECORD_BYTES
+                self._size += size
                 if self._size > MAX_ALL_INTERNED_BYTES:
                     self._known.clear()
-                    self._size = len(data)
+                    self._size = size
                 self._known[data] = record
         return record
 
@@ -210,15 +223,25 @@ def _compile(kind: type, message: type[Message]) -> None:
         raise TypeError(f"{kind.__name__} and its message differ: {sorted(set(names) ^ set(known))}")
     writers: list[str] = []
     readers: list[str] = []
-    scope: dict[str, Any] = {"map_pairs": map_pairs, "kind": kind}
+    scope: dict[str, Any] = {"map_pairs": map_pairs, "kind": kind, "new": object.__new__}
     for name in names:
         write, read = _field(name, hints[name], known[name], scope)
         writers.append(write)
-        readers.append(f"{name}={read}")
+        readers.append(read)
     body = "\n".join(f"    {line}" for line in writers) or "    pass"
-    exec(f"def encode(r, m):\n{body}\ndef decode(m):\n    return kind({', '.join(readers)})\n", scope)  # noqa: S102 - names from our own classes only
+    exec(f"def encode(r, m):\n{body}\n{_decoder(kind, names, readers, scope)}", scope)  # noqa: S102 - names from our own classes only
     decode = scope["decode"]
     _ENCODERS[kind], _DECODERS[kind] = scope["encode"], _Interned(decode) if _place(kind) in INTERNED else decode
+
+
+def _decoder(kind: type, names: Sequence[str], readers: Sequence[str], scope: dict[str, Any]) -> str:
+    """Return the source for making a record of a message `m`."""
+    if not is_dataclass(kind):
+        values = ", ".join(f"{name}={read}" for name, read in zip(names, readers, strict=True))
+        return f"def decode(m):\n    return kind({values})\n"
+    scope |= {f"set_{name}": write for name, write in setters(kind).items()}
+    lines = "".join(f"    set_{name}(r, {read})\n" for name, read in zip(names, readers, strict=True))
+    return f"def decode(m):\n    r = new(kind)\n{lines}    return r\n"
 
 
 def _field(name: str, hint: Any, field: Any, scope: dict[str, Any]) -> tuple[str, str]:

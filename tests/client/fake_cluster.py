@@ -19,6 +19,7 @@ from gosched.core.spec.job_spec import JobSpec
 from gosched.master.base.errors import ApiError
 from gosched.master.jobs.job_reading import read_jobs
 from gosched.wire.codec import to_message, to_record
+from gosched.wire.metadata import LEADER
 from gosched.wire.v1 import node_pb2, node_pb2_grpc, scheduler_pb2, scheduler_pb2_grpc, types_pb2
 
 
@@ -31,6 +32,7 @@ class FakeMaster(scheduler_pb2_grpc.SchedulerServiceServicer, node_pb2_grpc.Node
         self.answers: dict[tuple[str, str], str] = shared.answers if shared else {}
         self.failures: list[grpc.StatusCode] = []
         self.fail_after_commit = False
+        self.leader = ""  # whom it says that it passes calls on to
         self.frozen = False
         self.cut_off_after: int | None = None  # so many SubmitJobs are answered
         self.calls: list[str] = []
@@ -252,3 +254,5 @@ class FakeMaster(scheduler_pb2_grpc.SchedulerServiceServicer, node_pb2_grpc.Node
             time.sleep(0.02)
         if self.failures:
             context.abort(self.failures.pop(0), "no leader")
+        if self.leader:
+            context.set_trailing_metadata(((LEADER, self.leader),))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -67,6 +68,20 @@ def test_dead_and_frozen_masters_are_passed_over(start_master, monkeypatch):
 
     assert use([dead.address, frozen.address, alive.address], body) == [3, 3, 3]
     frozen.frozen = False
+
+
+def test_a_call_that_was_passed_on_is_followed_by_calls_of_the_leader_itself(start_master, monkeypatch):
+    leader = start_master()
+    follower = start_master(shared=leader)
+    follower.leader = leader.address
+    monkeypatch.setattr(random, "randrange", lambda _: 0)
+
+    async def body(client):
+        for number in range(4):
+            await client.submit(Job(name=f"job-{number}", run="echo hi"))
+
+    use([follower.address, leader.address], body)
+    assert (follower.calls, leader.calls) == (["SubmitJob"], ["SubmitJob"] * 3)
 
 
 def test_without_any_master_a_change_says_that_it_may_still_take_effect():

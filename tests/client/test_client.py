@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import http.server
 import json
+import random
 import threading
 
 import grpc
@@ -74,6 +75,57 @@ def test_frozen_master_is_passed_over_within_its_try(start_master, monkeypatch):
     with GoSchedClient([frozen.address, alive.address], timeout_s=30) as client:
         assert client.get_status().epoch == 3
     frozen.frozen = False
+
+
+def submitted(client, count):
+    for number in range(count):
+        client.submit(f"name: job-{number}\nrun: echo hi")
+
+
+def followed(start_master):
+    """Return a leader, and a follower that passes calls on to it."""
+    leader = start_master()
+    follower = start_master(shared=leader)
+    follower.leader = leader.address
+    return leader, follower
+
+
+def test_a_call_that_was_passed_on_is_followed_by_calls_of_the_leader_itself(start_master, monkeypatch):
+    leader, follower = followed(start_master)
+    monkeypatch.setattr(random, "randrange", lambda _: 0)
+    with GoSchedClient([follower.address, leader.address], timeout_s=30) as client:
+        submitted(client, 4)
+    assert (follower.calls, leader.calls) == (["SubmitJob"], ["SubmitJob"] * 3)
+
+
+def test_a_leader_that_has_gone_is_asked_no_more(start_master, monkeypatch):
+    leader, follower = followed(start_master)
+    monkeypatch.setattr(random, "randrange", lambda _: 0)
+    with GoSchedClient([follower.address, leader.address], timeout_s=30) as client:
+        submitted(client, 2)
+        leader.stop()  # the follower has not heard of it, and names it on
+        submitted(client, 5)
+    assert follower.calls == ["SubmitJob"] * 6
+
+
+def test_a_leader_that_the_client_was_not_told_of_is_not_called(start_master):
+    leader, follower = followed(start_master)
+    with GoSchedClient(follower.address, timeout_s=30) as client:
+        submitted(client, 3)
+    assert (len(follower.calls), leader.calls) == (3, [])
+
+
+def test_a_frozen_leader_costs_one_try_and_not_one_of_each_call(start_master, monkeypatch):
+    monkeypatch.setattr(targets, "TRY_S", 0.2)
+    leader, follower = followed(start_master)
+    monkeypatch.setattr(random, "randrange", lambda _: 0)
+    with GoSchedClient([follower.address, leader.address], timeout_s=30) as client:
+        submitted(client, 1)
+        leader.frozen = True
+        submitted(client, 4)
+        assert leader.calls == ["SubmitJob"]
+        assert follower.calls == ["SubmitJob"] * 5
+        leader.frozen = False
 
 
 def test_unknown_outcome_is_asked_again_under_the_same_request_id(start_master):

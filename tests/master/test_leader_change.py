@@ -14,6 +14,7 @@ from gosched.core.records.job import JobState
 from gosched.master.api import leader_routing
 from gosched.master.planning import planner
 from gosched.replication.interface import AppliedBatch
+from gosched.wire.metadata import LEADER
 from gosched.wire.v1 import scheduler_pb2
 from tests.master.harness import LIMIT_S, RUNNING, SUCCEEDED, agent, spec, two_masters, until
 
@@ -141,6 +142,19 @@ def test_a_call_that_was_forwarded_to_a_follower_is_not_forwarded_again() -> Non
                     scheduler_pb2.GetJobRequest(job="x"), metadata=(("gosched-forwarded", "1"),), timeout=LIMIT_S
                 )
             assert raised.value.code() is grpc.StatusCode.UNAVAILABLE
+
+    asyncio.run(story())
+
+
+def test_a_follower_says_to_which_leader_it_passed_a_call_on() -> None:
+    async def story() -> None:
+        async with two_masters() as (_, one, two):
+            said = []
+            for master in (one, two):
+                call = master.scheduler.GetClusterStatus(scheduler_pb2.GetClusterStatusRequest(), timeout=LIMIT_S)
+                await call
+                said.append(dict(await call.trailing_metadata()).get(LEADER))
+            assert said == [None, one.state.masters["m1"].grpc_address]
 
     asyncio.run(story())
 

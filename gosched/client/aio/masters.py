@@ -40,7 +40,8 @@ class AsyncMasters:
     ) -> T:
         """Call `rpc(channel, timeout)` on one master after the other until one answers, each for `try_s` at most.
         Raises GoSchedError."""
-        async for channel, left in self.tries(timeout_s):
+        async for channel, left in self.tries(timeout_s, calls=True):
+            at_leader = bool(self._targets.leader)
             try:
                 with cancelled_as(Misused(CLOSED)):
                     answer = await rpc(channel, min(try_s, left))
@@ -48,16 +49,17 @@ class AsyncMasters:
                 await self._learn(channel)
                 return answer
             except grpc.RpcError as error:
-                self.failed(error)
+                self._targets.failed(error, at_leader=at_leader)
         raise AssertionError("tries() ends by raising")
 
-    async def tries(self, timeout_s: float) -> AsyncIterator[tuple[Any, float]]:
-        """Yield a channel and the seconds left, again and again, and raise Unavailable when the time is up."""
+    async def tries(self, timeout_s: float, *, calls: bool = False) -> AsyncIterator[tuple[Any, float]]:
+        """Yield a channel and the seconds left, again and again, and raise Unavailable when the time is up. `calls`:
+        for one call, which the leader serves; a stream may stay with any master."""
         tries = Tries(self._targets, timeout_s)
         while True:
             left = tries.left_s()
             if await self._find(min(targets.TRY_S, left)):
-                yield self.at(self._targets.current), left
+                yield self.at((calls and self._targets.leader) or self._targets.current), left
             if tries.time_to_look():
                 tries.looked(await asyncio.to_thread(look_at_all, self._targets.known, self._targets.tls))
             await asyncio.sleep(tries.pause_s())
@@ -80,6 +82,10 @@ class AsyncMasters:
     def answered(self) -> None:
         """Note that a master has answered."""
         self._targets.has_answered = True
+
+    def passed_on(self, trailer: Any) -> None:
+        """Take up which master a call was passed on to."""
+        self._targets.passed_on(trailer)
 
     def failed(self, error: Any) -> None:
         """Move on to the next master; raise when the error is an answer."""

@@ -45,7 +45,10 @@ class AsyncTransport:
             return call.read(await self._at(call))
 
         async def send(channel: Any, timeout: float) -> Any:
-            return await call.rpc.unary(channel)(call.request, timeout=timeout, metadata=call.metadata)
+            sent = call.rpc.unary(channel)(call.request, timeout=timeout, metadata=call.metadata)
+            answer = await sent
+            self._masters.passed_on(await sent.trailing_metadata())
+            return answer
 
         try:
             timeout_s, try_s = self._timeout_s + call.more_s, TRY_S + call.more_s

@@ -7,7 +7,6 @@ records. Invariant: only `gosched.state_machine` calls the `put_`, `drop_` and `
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
@@ -30,6 +29,7 @@ from gosched.core.records.secret import Secret
 from gosched.core.records.task import Task
 from gosched.core.records.tenant import Account, Quota, Tenant, account_key
 from gosched.core.records.window import Window
+from gosched.core.replace import replace
 from gosched.core.resources import MILLI, ZERO, Resources
 from gosched.core.sharing import Amounts, add_to, charge_of
 from gosched.core.spec.job_spec import group_of
@@ -239,7 +239,8 @@ class ClusterState(Contents):
         self.relatives.put(before, job)
         self.timers.put_job(job)
         self.jobs[job.id] = job
-        self.names.put(job, self.jobs.get(self.names.id_of(job.spec.name)))
+        if before is None:
+            self.names.put(job, self.jobs.get(self.names.id_of(job.spec.name)))
         if wants_placement(job) and job.id not in self.fences:
             self.pending.setdefault(job.id)
         else:

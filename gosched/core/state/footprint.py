@@ -9,11 +9,10 @@ Invariant: the figures follow from the tables alone, so a restored state has the
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from gosched.core.digest import record_digest
 from gosched.core.records.job import Job
 from gosched.core.records.task import Task
+from gosched.core.replace import replace
 from gosched.core.spec.job_spec import JobSpec
 from gosched.core.state.record_bytes import (
     JOB_BYTES,

@@ -22,11 +22,13 @@ class JobCounts:
 
     def put(self, before: Job | None, job: Job) -> None:
         """Count a job in the place of the one before."""
+        if before is not None and before.state is job.state:  # as with most puts
+            return
         change = _runs(job) - _runs(before)
         if change:
             _add(self.running, (job.spec.queue, job.spec.tenant), change)
         change = (not job.state.is_final) - (before is not None and not before.state.is_final)
-        if change:  # not so with most puts
+        if change:
             _add(self.live_by_tenant, job.spec.tenant, change)
             _add(self.live_by_queue, job.spec.queue, change)
 

@@ -6,11 +6,11 @@ Equal parts are one record in memory and in snapshots, however many jobs have th
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Protocol, TypeVar
 
 from gosched.core.primitives import StringMap
 from gosched.core.records.job import Job
+from gosched.core.replace import replace
 from gosched.core.spec.array import NO_ARRAY, Array
 from gosched.core.spec.dependency import Dependency
 from gosched.core.spec.job_spec import JobSpec
@@ -44,12 +44,15 @@ def without_parts(job: Job) -> Job:
 
 def with_parts(spec: JobSpec, canonical: Canonical) -> JobSpec:
     """Return an equal spec of the parts that `canonical` gives for its own; itself, if they are the same."""
-    groups = tuple([canonical(group) for group in spec.groups])
+    groups = spec.groups
+    for group in spec.groups:
+        if canonical(group) is not group:  # seldom: parts are shared where they are decoded, too
+            groups = tuple([canonical(group) for group in spec.groups])
+            break
     labels = canonical(spec.labels) if spec.labels else spec.labels
-    array = canonical(spec.array) if spec.array != NO_ARRAY else NO_ARRAY
+    array = canonical(spec.array) if spec.array != NO_ARRAY else spec.array
     after = canonical(spec.after) if spec.after else spec.after
-    kept = all(new is old for new, old in zip(groups, spec.groups, strict=True))
-    if kept and labels is spec.labels and array is spec.array and after is spec.after:
+    if groups is spec.groups and labels is spec.labels and array is spec.array and after is spec.after:
         return spec
     return replace(spec, groups=groups, labels=labels, array=array, after=after)
 

@@ -30,6 +30,7 @@ from gosched.master.base.leadership import Leadership
 from gosched.master.base.methods import OWN, method_of
 from gosched.master.base.relay import relay
 from gosched.observe.metrics import MasterMetrics
+from gosched.wire.metadata import LEADER
 from gosched.wire.plain_text import host_of
 from gosched.wire.refusals import refusal_reason, trailer
 
@@ -111,6 +112,7 @@ class LeaderRouting(grpc.aio.ServerInterceptor):
                 if leader is not None:
                     audited.passed_on = True
                     answer = await self._forward_unary(leader, call, request)
+                    context.set_trailing_metadata(((LEADER, leader.grpc_address),))
                 else:
                     served = self._admitted(call)
                     audited.request = _parsed(handler, request)

@@ -6,11 +6,11 @@ Invariant: a part stands before the first job that names it.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any, cast
 
 from gosched.core.primitives import StringMap
 from gosched.core.records.job import Job
+from gosched.core.replace import replace
 from gosched.core.spec.array import NO_ARRAY, Array
 from gosched.core.spec.dependency import Dependency
 from gosched.core.spec.task_group import TaskGroup

@@ -1,0 +1,5 @@
+"""Keys of the metadata of calls that clients and masters both know."""
+
+from __future__ import annotations
+
+LEADER = "gosched-leader"  # whom a call was passed on to, in the trailing metadata of its answer: host:port of gRPC
