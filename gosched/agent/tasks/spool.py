@@ -96,9 +96,10 @@ class Spool:
         self.path.mkdir(mode=0o700, exist_ok=True)
         write_synced(self.path / "order", to_message(order, worker_pb2.TaskOrder).SerializeToString())
 
-    def start(self, launch: Launch, nursery: Nursery) -> tuple[int, int] | None:
-        """Start the supervisor, which holds the allocation's lock from before its first instruction to its end. Return
-        its pid and start time; None where only the lock says whether it lives. Raises OSError."""
+    def start(self, launch: Launch, nursery: Nursery, *, line: int = -1) -> tuple[int, int] | None:
+        """Start the supervisor, which holds the allocation's lock, and the end `line` of a pipe, from before its first
+        instruction to the end of the task. Return its pid and start time; None where only the lock says whether it
+        lives. Raises OSError."""
         self.logs.mkdir(mode=0o700, exist_ok=True)
         for name in records.BY_SUPERVISOR + records.BY_AGENT:
             reserve(self.path / name)
@@ -106,7 +107,7 @@ class Spool:
         lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return nursery.spawn(self.path, lock)
+            return nursery.spawn(self.path, [lock, line] if line >= 0 else [lock])
         finally:
             os.close(lock)
 

@@ -24,6 +24,7 @@ from gosched.agent.tasks import ports
 from gosched.agent.tasks.ceilings import check_ceilings
 from gosched.agent.tasks.cpusets import SharedCpus
 from gosched.agent.tasks.kept_memory import KeptMemory
+from gosched.agent.tasks.line import Line
 from gosched.agent.tasks.nursery import Nursery
 from gosched.agent.tasks.processes import boot_id
 from gosched.agent.tasks.secrets import SecretStore, removal_of
@@ -93,11 +94,19 @@ class Starter:
         launch = runtime.launch(order, place, self._environment(task, account, secrets))
         task.launch = self._completed(launch, order, secrets)
         task.step("runtime prepared")
-        supervisor = task.spool.start(task.launch, self.nursery)
+        line = Line()
+        try:
+            supervisor = task.spool.start(task.launch, self.nursery, line=line.far_end)
+        except BaseException:
+            line.close()
+            raise
+        finally:
+            line.hand_over()
+        task.line = line
         task.step("supervisor started")
         if supervisor is not None:
             pid, start_time = supervisor
-            task.open_supervisor(SupervisorRecord(pid=pid, start_time=start_time, boot_id=boot_id()))
+            task.supervisor = SupervisorRecord(pid=pid, start_time=start_time, boot_id=boot_id())
 
     def _make_cgroup(self, task: Task) -> Path | None:
         """Make the task's cgroup, if there are cgroups. Raises CgroupError."""

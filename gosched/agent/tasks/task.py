@@ -16,6 +16,7 @@ from gosched.agent.cgroups import files as cgroup_files
 from gosched.agent.supervisor.control_group import cgroup_of
 from gosched.agent.supervisor.launch import Launch
 from gosched.agent.supervisor.records import NODE_FAULTS
+from gosched.agent.tasks.line import Line
 from gosched.agent.tasks.nursery import NurseryError
 from gosched.agent.tasks.processes import open_process
 from gosched.agent.tasks.secrets import TaskSecrets
@@ -45,7 +46,11 @@ class Task:
     secrets: TaskSecrets | None = field(default=None, repr=False)
     #: What its supervisor runs. None: it was not started, or not yet.
     launch: Launch | None = None
-    #: Of its supervisor; -1: none is open.
+    #: Of this agent's start. None: it was not started, or an earlier agent did it.
+    line: Line | None = None
+    #: Its supervisor's process. None: it is not known (yet), or an earlier agent started it.
+    supervisor: SupervisorRecord | None = None
+    #: Of its supervisor, where only that says when it ends; -1: none is open.
     pidfd: int = -1
     #: Of its main process; 0: it has not started.
     pid: int = 0
@@ -136,11 +141,16 @@ class Task:
 
     def wake(self) -> None:
         """Make the supervisor read its orders. It reads them at its start too, so no signal is needed before."""
-        if self.pidfd >= 0:
+        pidfd = self.pidfd
+        if pidfd < 0 and self.supervisor is not None:
+            pidfd = open_process(self.supervisor.pid, self.supervisor.start_time)
+        if pidfd >= 0:
             with contextlib.suppress(ProcessLookupError):
-                # A task of the agent's own user may have stopped it.
-                signal.pidfd_send_signal(self.pidfd, signal.SIGCONT)
-                signal.pidfd_send_signal(self.pidfd, signal.SIGURG)
+                # A task of the agent's own user may have stopped it. One with another task by now takes no harm.
+                signal.pidfd_send_signal(pidfd, signal.SIGCONT)
+                signal.pidfd_send_signal(pidfd, signal.SIGURG)
+        if pidfd >= 0 and pidfd != self.pidfd:
+            os.close(pidfd)
 
     def report(self) -> TaskReport:
         """Return what the masters are told of it."""
