@@ -29,6 +29,7 @@ from typing import NoReturn
 
 from gosched.agent.supervisor import supervise
 from gosched.agent.supervisor.family import start_time
+from gosched.agent.supervisor.records import Output, complain
 
 MAX_MESSAGE = 8192
 MAX_KEPT = 64  # supervisors that may come back, busy ones included: each is a descriptor
@@ -159,6 +160,11 @@ def live(message: bytes, descriptors: list[int], nursery: socket.socket, inherit
         for descriptor in inherited:
             os.close(descriptor)
         os.setsid()
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        for descriptor in (1, 2):
+            os.dup2(nowhere, descriptor)
+        os.close(nowhere)
+        Output.is_file = True
         woken = supervise.prepare_process()
         may_stay = False  # until the nursery has seen it
         for _ in range(MAX_TASKS):
@@ -174,7 +180,7 @@ def live(message: bytes, descriptors: list[int], nursery: socket.socket, inherit
     except (BrokenPipeError, ConnectionResetError):  # the nursery has ended
         os._exit(0)
     except BaseException as error:
-        print(f"the supervisor failed: {error!r}", file=sys.stderr, flush=True)
+        complain(f"the supervisor failed: {error!r}")
     os._exit(1)
 
 
@@ -183,17 +189,8 @@ def attend(directory: bytes, descriptors: list[int], woken: int) -> bool:
     for descriptor in descriptors:
         os.set_inheritable(descriptor, False)
     os.chdir(directory)
-    log = os.open("supervisor.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-    os.dup2(log, 1)
-    os.dup2(log, 2)
-    os.close(log)
     is_clean = supervise.main(woken, line=descriptors[1] if len(descriptors) > 1 else -1)
-    sys.stderr.flush()
     os.chdir("/")  # before it is free: by its directory others know which task it attends to
-    nowhere = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
-    os.dup2(nowhere, 1)
-    os.dup2(nowhere, 2)
-    os.close(nowhere)
     for descriptor in descriptors:
         os.close(descriptor)
     return is_clean

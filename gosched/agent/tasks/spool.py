@@ -16,7 +16,7 @@ from hashlib import blake2b
 from pathlib import Path
 from urllib.parse import quote
 
-from gosched.agent.files import replace, reserve, sync_directory, write_synced
+from gosched.agent.files import replace, sync_directory, write_synced
 from gosched.agent.logic.reconcile import LocalStop
 from gosched.agent.orders import parse_order
 from gosched.agent.supervisor import records
@@ -101,8 +101,6 @@ class Spool:
         instruction to the end of the task. Return its pid and start time; None where only the lock says whether it
         lives. Raises OSError."""
         self.logs.mkdir(mode=0o700, exist_ok=True)
-        for name in records.BY_SUPERVISOR + records.BY_AGENT:
-            reserve(self.path / name)
         replace(self.path / LAUNCH, json.dumps(asdict(launch)).encode())
         lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o600)
         try:
@@ -136,6 +134,11 @@ class Spool:
         write_synced(self.path / records.EXIT, json.dumps({**record, "state": ending.state.name}).encode())
 
     def mark_forgotten(self) -> None:
+        """Mark an ended task by a file, which its lock becomes: to make one costs more."""
+        try:
+            os.rename(f"{self.path}/lock", f"{self.path}/forgotten")
+        except FileNotFoundError:  # it never started, or was forgotten and recalled
+            pass
         (self.path / "forgotten").touch()
 
     def unmark_forgotten(self) -> None:
