@@ -8,7 +8,7 @@ at, or with an error: then none was started, and the task is placed again. The a
 line of the nursery and of the supervisors, for others to read.
 
 A supervisor whose task has ended waits for the next one: a fork of an interpreter copies its memory page by page, which
-costs more than all that a supervisor does for a short task. It holds lock and line only as long as it attends to a task.
+costs more than all that a supervisor does for a short task. It holds lock and line only while it attends to a task.
 
 Invariant: the nursery ends with its agent, and with it each supervisor that is free; the others go on to the end of
 their task. What waits here is bounded in number and in time.

@@ -22,7 +22,7 @@ from typing import Any
 
 from gosched.agent.supervisor.commands import run
 from gosched.agent.supervisor.control_group import ControlGroup
-from gosched.agent.supervisor.family import kill_leftovers, reap, start_time
+from gosched.agent.supervisor.family import kill_leftovers, own_start_time, reap
 from gosched.agent.supervisor.freezing import Freezing
 from gosched.agent.supervisor.launch import Launch, read_launch
 from gosched.agent.supervisor.launching import NotStarted, become_subreaper, start_task
@@ -54,7 +54,7 @@ def main(woken: int, line: int = -1) -> bool:
     group = ControlGroup(launch.cgroup)
     try:
         # Before the task: where this record is missing, nothing ran.
-        me = {"pid": os.getpid(), "start_time": start_time(os.getpid()), "boot_id": launch.boot_id}
+        me = {"pid": os.getpid(), "start_time": own_start_time(os.getpid()), "boot_id": launch.boot_id}
         write(SUPERVISOR, me, sync=True)
         stop = read_stop()
         if stop is not None:

@@ -5,6 +5,7 @@ Invariant: the order is stored and synced before anything starts; what has a sto
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
@@ -135,10 +136,8 @@ class Spool:
 
     def mark_forgotten(self) -> None:
         """Mark an ended task by a file, which its lock becomes: to make one costs more."""
-        try:
+        with contextlib.suppress(FileNotFoundError):  # it never started, or was forgotten and recalled
             os.rename(f"{self.path}/lock", f"{self.path}/forgotten")
-        except FileNotFoundError:  # it never started, or was forgotten and recalled
-            pass
         (self.path / "forgotten").touch()
 
     def unmark_forgotten(self) -> None:
