@@ -117,7 +117,10 @@ class Following:
             await self._to_the_processs_end(task)
         if task.adopted and task.spool.ending(task.order.allocation_id) is None:
             await self._joined.wait()
-        self.end(task, await asyncio.to_thread(_conclude, task))
+        ending = task.spool.ending(task.order.allocation_id)
+        if ending is None:
+            ending = await asyncio.to_thread(_conclude, task)
+        self.end(task, ending)
 
     async def _to_the_lines_end(self, task: Task, line: Line) -> None:
         """Follow a task that this agent has started."""
@@ -194,7 +197,9 @@ class Following:
             await asyncio.sleep(_POLL_MAX_S)
 
     def _look_at_saving(self, task: Task) -> None:
-        """Report what the supervisor has recorded since the last look."""
+        """Report what the supervisor has recorded since the last look, once it was told to stop the task."""
+        if task.stop is None:
+            return
         before, now = task.saving, task.spool.saving()
         if now == before:
             return

@@ -5,7 +5,6 @@ Invariant: the order is stored and synced before anything starts; what has a sto
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import json
 import os
@@ -136,9 +135,12 @@ class Spool:
 
     def mark_forgotten(self) -> None:
         """Mark an ended task by a file, which its lock becomes: to make one costs more."""
-        with contextlib.suppress(FileNotFoundError):  # it never started, or was forgotten and recalled
-            os.rename(f"{self.path}/lock", f"{self.path}/forgotten")
-        (self.path / "forgotten").touch()
+        mark = f"{self.path}/forgotten"
+        try:
+            os.rename(f"{self.path}/lock", mark)
+            os.utime(mark)
+        except FileNotFoundError:  # it never started, or was forgotten and recalled
+            Path(mark).touch()
 
     def unmark_forgotten(self) -> None:
         (self.path / "forgotten").unlink(missing_ok=True)
@@ -264,7 +266,4 @@ def store_all(tasks: Path, orders: Sequence[TaskOrder]) -> None:
 
 
 def _read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except FileNotFoundError:
-        return b""
+    return records.contents(str(path)) or b""

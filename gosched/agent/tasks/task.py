@@ -30,6 +30,7 @@ from gosched.core.spec.task_group import Runtime
 
 CHECKPOINT_EVERY_S = 1.0  # no task is looked at for a checkpoint more often than that
 USAGE_EVERY_S = 4.0  # less than a heartbeat
+LOOK_AFTER_S = 0.5  # many a task is short: its end says what it has used
 
 
 @dataclass(slots=True, kw_only=True)
@@ -68,6 +69,8 @@ class Task:
     #: When it last saved itself, by the wall clock; 0: never.
     checkpoint_at_ms: int = 0
     usage: Usage = NO_USAGE
+    #: When it came into this table, by the monotonic clock.
+    since: float = field(default_factory=time.monotonic)
     #: When its checkpoint was looked at last, by the monotonic clock.
     looked_at: float = -math.inf
     #: When its usage was read last, by the monotonic clock.
@@ -104,7 +107,9 @@ class Task:
         self.steps.append((name, time.time_ns()))
 
     def look(self, now: float) -> None:
-        """Look at its checkpoint and its usage, not more often than that is worth its price."""
+        """Look at its checkpoint and its usage, not sooner and not more often than that is worth its price."""
+        if not self.adopted and self.since > now - LOOK_AFTER_S:
+            return
         if self.looked_at <= now - CHECKPOINT_EVERY_S:
             self.looked_at = now
             self.checkpoint_at_ms = max(self.checkpoint_at_ms, self.spool.checkpoint_at_ms())
