@@ -1,16 +1,24 @@
 """The memory of what a master's front does all day: 10,000 cycles at 5,000 nodes, jobs that come, are placed and end in
-between, with the garbage collector set as in the daemons. And of a simulation with many nodes."""
+between, with the garbage collector set as in the daemons. Of both processes of a real master with 100,000 pending jobs.
+And of a simulation with many nodes."""
 
 from __future__ import annotations
 
 import gc
 import os
 import random
+import signal
+import time
 from collections import deque
 from pathlib import Path
 
+import psutil
+
 from benchmarks.report import Report
 from benchmarks.workloads import Shape, job, nodes
+from gosched.cli.local_cluster import LocalCluster
+from gosched.cli.local_program import Program
+from gosched.config import parse_job_file
 from gosched.core.commands.cluster import PassTime, SetQueues
 from gosched.core.commands.command import Body, Command
 from gosched.core.commands.jobs import DropFinishedJobs, SubmitJob
@@ -27,6 +35,8 @@ from gosched.state_machine import apply
 
 MIB = 1 << 20
 KEPT_JOBS = 1000
+AT_ONCE = 5000  # jobs in one call
+SETTLE_S = 5.0  # for a cycle and a snapshot that are under way
 POLICY = Policy(topology=("zone", "rack"))  # as in a master
 
 
@@ -35,6 +45,7 @@ def main() -> None:
     gc.set_threshold(*GC_THRESHOLD)
     size, cycles = (50, 30) if report.smoke else (5000, 10_000)
     _front(report, size, cycles)
+    _pending(report, 2_000 if report.smoke else 100_000)
     size, count = (60, 20) if report.smoke else (6000, 1000)
     before = _resident()
     draws = random.Random(1)
@@ -55,6 +66,32 @@ def _front(report: Report, size: int, cycles: int) -> None:
     report.add(f"memory_front_{size}_start", first / MIB, "MiB", cycles)
     report.add(f"memory_front_{size}_most", most / MIB, "MiB", cycles)
     report.add(f"memory_front_{size}_end", _resident() / MIB, "MiB", cycles)
+
+
+def _pending(report: Report, jobs: int) -> None:
+    """A cluster of one master and no node, so that all its jobs wait: as it stands, and started anew."""
+    text = "name: pending-{}\nresources: {{cpu: 1, memory: 1Mi}}\nrun: [/bin/true]\n"
+    with LocalCluster(masters=1, agents=0) as cluster, cluster.client(timeout_s=120.0) as client:
+        master = cluster.leader()
+        for first in range(0, jobs, AT_ONCE):
+            numbers = range(first, min(first + AT_ONCE, jobs))
+            client.submit_all([parse_job_file(text.format(number), "benchmark")[0] for number in numbers])
+        _master(report, f"memory_master_{jobs}_pending", master, jobs)
+        master.send(signal.SIGTERM)
+        master.wait(60)
+        cluster.restart(master)
+        cluster.wait_ready()
+        while client.get_status().pending < jobs:
+            time.sleep(0.1)
+        _master(report, f"memory_master_{jobs}_restarted", master, jobs)
+
+
+def _master(report: Report, name: str, master: Program, jobs: int) -> None:
+    time.sleep(SETTLE_S)
+    front = psutil.Process(master.pid)
+    replica = next(child for child in front.children() if "gosched.replication.replica" in child.cmdline())
+    for part, process in (("front", front), ("replica", replica)):
+        report.add(f"{name}_{part}", process.memory_info().rss / MIB, "MiB", jobs)
 
 
 class _Front:

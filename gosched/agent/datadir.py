@@ -28,7 +28,8 @@ class DataDirError(Exception):
 class DataDir:
     """The data directory, with its lock held until `close`.
 
-    Layout: `lock`, `node_id`, `place`, `cluster`, `epoch`, `lease`, and the directories `tasks`, `logs` and `trash`.
+    Layout: `lock`, `node_id`, `place`, `cluster`, `epoch`, `lease`, and the directories `tasks`, `logs`, `spare` and
+    `trash`.
     Tasks of other users pass through to their working directories, and can list nothing on the way.
     """
 
@@ -38,6 +39,7 @@ class DataDir:
         self.tasks = path / "tasks"
         self.logs = path / "logs"
         self.trash = path / "trash"
+        self.spare = path / "spare"
         self._leased_until_ms = 0  # under this boot of the agent
         try:
             for directory in (path, self.tasks, self.trash):

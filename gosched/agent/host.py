@@ -30,6 +30,7 @@ from gosched.agent.tasks.cpusets import SharedCpus
 from gosched.agent.tasks.kept_memory import KeptMemory
 from gosched.agent.tasks.nursery import Nursery
 from gosched.agent.tasks.orphans import end_orphans
+from gosched.agent.tasks.reserves import Reserves
 from gosched.agent.tasks.secrets import SecretStore
 from gosched.agent.tasks.starting import Starter
 from gosched.agent.tasks.users import unfit_for
@@ -106,6 +107,7 @@ class Host:
             kept_memory=KeptMemory(tree),
             numa=numa,
             secrets=SecretStore(data_dir.path),
+            reserves=Reserves(data_dir.spare),
         )
         offer = make_offer(settings, data_dir.path, gpus)
         host = cls(tree=tree, gpus=gpus, offer=offer, runtimes=runtimes, starter=starter)

@@ -305,7 +305,7 @@ def _ended(metrics: AgentMetrics, vitals: Vitals, tasks: Tasks, traces: TaskTrac
         metrics.observe_end(task.ending.usage)
         if task.ending.reason == Reason.NODE_FAULT:
             vitals.note_fault(task.ending.detail)
-    tasks.drop_secrets(task)
+    tasks.release(task)
     if task.order.cpus or task.order.isolation.memory_low_bytes:
         tasks.share()
 

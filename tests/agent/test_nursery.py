@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
+from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from gosched.agent.supervisor.launch import Launch
@@ -50,3 +53,94 @@ def test_a_task_that_ended_before_anyone_looked_has_run(
     ending = spool.ending("j/w/0.1")
     assert ending is not None
     assert ending.state is TaskState.SUCCEEDED
+
+
+class Started:
+    """A task that was started in a directory of its own, by a command, with a line to its supervisor."""
+
+    def __init__(self, forks: nursery.Nursery, path: Path, *command: str) -> None:
+        path.mkdir()
+        self.spool = Spool(path)
+        launch = Launch(
+            command=command, env={"PATH": os.defpath}, cwd=str(path), log_max_bytes=1000, log_files=1, boot_id="b"
+        )
+        self.line, far_end = os.pipe()
+        try:
+            self.spool.start(launch, forks, line=far_end)
+        finally:
+            os.close(far_end)
+
+    def supervisor(self) -> int:
+        return wait_for(self.spool.supervisor).pid
+
+    def end(self) -> tuple[bytes, int | None]:
+        """Return what came by the line to its end, and the exit code, which is recorded then."""
+        said = b""
+        while news := os.read(self.line, 100):
+            said += news
+        os.close(self.line)
+        assert not self.spool.is_supervised()
+        ending = self.spool.ending("j/w/0.1")
+        assert ending is not None
+        return said, ending.exit_code
+
+
+@pytest.fixture
+def forks(tmp_path: Path) -> Iterator[nursery.Nursery]:
+    made = nursery.Nursery(lambda pid: None, tmp_path)
+    yield made
+    made.close()
+
+
+def test_a_free_supervisor_goes_on_with_the_next_task_and_keeps_nothing_of_the_last(
+    forks: nursery.Nursery, tmp_path: Path
+) -> None:
+    pids, descriptors = set(), set()
+    for number in range(8):
+        task = Started(forks, tmp_path / str(number), "sh", "-c", f"sleep 0.05; pwd; ls /proc/self/fd; exit {number}")
+        pids.add(task.supervisor())
+        descriptors.add(len(os.listdir(f"/proc/{task.supervisor()}/fd")))
+        assert task.end() == (b"+", number)
+        told = [path.read_text().split() for path in task.spool.logs.glob("stdout-*.log")]
+        assert told == [[str(tmp_path / str(number)), "0", "1", "2", "3"]]
+        wait_for(lambda: os.readlink(f"/proc/{max(pids)}/cwd") == "/", why="it is free")
+    assert len(pids) <= 4, "now and then the nursery has not heard yet that it is free"
+    assert max(descriptors) - min(descriptors) <= 2, "it may have been looked at before its logs were open"
+
+
+def test_a_busy_supervisor_gets_no_other_task_and_outlives_its_nursery(forks: nursery.Nursery, tmp_path: Path) -> None:
+    long = Started(forks, tmp_path / "long", "sh", "-c", f"while [ ! -e {tmp_path}/go ]; do sleep 0.02; done; exit 3")
+    short = Started(forks, tmp_path / "short", "true")
+    assert long.supervisor() != short.supervisor()
+    assert short.end() == (b"+", 0)
+    forks.close()
+    wait_for(lambda: not psutil.pid_exists(short.supervisor()), why="a free one ends with the nursery")
+    (tmp_path / "go").touch()
+    assert long.end() == (b"+", 3)
+    wait_for(lambda: not psutil.pid_exists(long.supervisor()), why="nobody can give it another task")
+
+
+def test_a_free_supervisor_that_was_killed_costs_no_task(forks: nursery.Nursery, tmp_path: Path) -> None:
+    first = Started(forks, tmp_path / "first", "true")
+    first.end()
+    wait_for(lambda: os.readlink(f"/proc/{first.supervisor()}/cwd") == "/", why="it is free")
+    os.kill(first.supervisor(), signal.SIGKILL)
+    wait_for(lambda: not psutil.pid_exists(first.supervisor()))
+    second = Started(forks, tmp_path / "second", "sh", "-c", "exit 4")
+    assert second.end() == (b"+", 4)
+
+
+def test_the_line_of_a_killed_supervisor_ends(forks: nursery.Nursery, tmp_path: Path) -> None:
+    task = Started(forks, tmp_path / "task", "sleep", "300")
+    assert os.read(task.line, 1) == b"+"
+    os.kill(task.supervisor(), signal.SIGKILL)
+    assert os.read(task.line, 1) == b""
+    wait_for(lambda: not task.spool.is_supervised())
+    assert task.spool.ending("j/w/0.1") is None
+    os.close(task.line)
+
+
+def test_a_supervisor_that_waits_in_vain_ends(forks: nursery.Nursery, tmp_path: Path) -> None:
+    task = Started(forks, tmp_path / "task", "true")
+    task.end()
+    wait_for(lambda: not psutil.pid_exists(task.supervisor()))

@@ -20,6 +20,7 @@ PRESSURES = ("cpu", "memory", "io")
 _GONE = (errno.ENOENT, errno.ENODEV)  # ENODEV: removed while the file was open
 _UNKNOWN = (*_GONE, errno.EOPNOTSUPP)
 _KILL_LIMIT_S = 10.0
+READ_BYTES = 1 << 16
 
 
 class CgroupError(Exception):
@@ -43,8 +44,14 @@ def read(file: Path) -> str:
     """Return the file's text. Empty: the file, or its cgroup, is not there, or its feature is off. Raises
     CgroupError."""
     try:
-        with open(file, encoding="ascii") as opened:
-            return opened.read()
+        fd = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            parts = []
+            while part := os.read(fd, READ_BYTES):
+                parts.append(part)
+            return b"".join(parts).decode("ascii")
+        finally:
+            os.close(fd)
     except OSError as error:
         if error.errno in _UNKNOWN:
             return ""
@@ -109,6 +116,11 @@ def _kill_each(path: Path) -> bool:
 
 
 def _remove_now(path: Path) -> bool:
+    try:
+        os.rmdir(path)
+        return True
+    except OSError:  # there are others below it, or what is said beneath
+        pass
     for cgroup in _bottom_up(path):
         try:
             os.rmdir(cgroup)

@@ -31,6 +31,7 @@ from gosched.agent.supervisor.launching import (
     NotStarted,
     become_subreaper,
     explain,
+    ignored_signals,
     libc,
     reset_signals,
     run_confined,
@@ -167,7 +168,7 @@ def become_command(
         if namespaces:
             set_namespaces(task, namespaces)
         at[0] = "start"
-        reset_signals()
+        reset_signals(ignored_signals())
         run_confined(launch, at, parent)
     except BaseException as error:
         tell_failure(failure_fd, at, error)

@@ -5,15 +5,18 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Sequence
 
-from gosched.agent.supervisor.records import complain
+from gosched.agent.supervisor.records import complain, output
 
 LIMIT_S = 30.0
 
 
 def run(command: Sequence[str]) -> bool:
-    """Run a command and return whether it succeeded; its output goes to supervisor.log."""
+    """Run a command and return whether it succeeded; its output goes where complaints go."""
     try:
-        done = subprocess.run(command, stdin=subprocess.DEVNULL, timeout=LIMIT_S, check=False)
+        with output() as out:
+            done = subprocess.run(
+                command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, timeout=LIMIT_S, check=False
+            )
     except (OSError, subprocess.TimeoutExpired) as error:
         complain(f"{command[0]}: {error}")
         return False

@@ -30,6 +30,7 @@ class ControlGroup:
 
     def __init__(self, path: str) -> None:
         self.path = path
+        self.was_born_in = False  # of a child that `fork` has made
 
     def fork(self) -> int:
         """Fork as os.fork does, in a process with one thread. The child is born in the cgroup where the kernel can do
@@ -37,14 +38,16 @@ class ControlGroup:
         calls `join` in either case, and execs soon: each page that it writes to before that is the task's memory."""
         if self.path:
             try:
-                return clone_into(self.path)
+                pid = clone_into(self.path)
+                self.was_born_in = pid == 0
+                return pid
             except OSError:  # an old kernel; or no process can enter the cgroup, and `join` says why
                 pass
         return os.fork()
 
     def join(self) -> None:
         """Put the calling process into it, with what that starts from then on. Raises OSError."""
-        if self.path and cgroup_of(os.getpid()) != self.path:
+        if self.path and not self.was_born_in and cgroup_of(os.getpid()) != self.path:
             with open(f"{self.path}/cgroup.procs", "w", encoding="ascii") as file:
                 file.write("0")
 

@@ -10,10 +10,12 @@ from __future__ import annotations
 import os
 import signal
 import time
+from functools import cache
 
 from gosched.agent.supervisor.records import complain
 
 STOP_ROUNDS = 50
+STAT_BYTES = 4096
 
 
 def reap() -> dict[int, int]:
@@ -137,7 +139,13 @@ def start_time(pid: int) -> int:
     return int(stat_of(pid)[19])
 
 
+own_start_time = cache(start_time)  # of a process that asks for itself
+
+
 def stat_of(pid: int | str) -> list[bytes]:
     """Return the fields of /proc/PID/stat after the name."""
-    with open(f"/proc/{pid}/stat", "rb") as file:
-        return file.read().rpartition(b")")[2].split()
+    fd = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.read(fd, STAT_BYTES).rpartition(b")")[2].split()
+    finally:
+        os.close(fd)

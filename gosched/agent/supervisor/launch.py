@@ -5,10 +5,14 @@ Invariant: everything about a task that must outlive the agent is in its Launch,
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
+
+from gosched.agent.supervisor.records import read
 
 LAUNCH = "launch.json"
 
@@ -89,6 +93,9 @@ class Launch:
     lease_grace_ms: int = 0
 
 
+_FIELDS = frozenset(each.name for each in fields(Launch))
+
+
 def secret_variables(launch: Launch) -> dict[str, str]:
     """Return the variables of the command that stand in no Launch. Raises OSError."""
     if not launch.variables:
@@ -100,14 +107,16 @@ def secret_variables(launch: Launch) -> dict[str, str]:
 
 def read_launch() -> Launch:
     """Return the launch that is stored in the working directory."""
-    with open(LAUNCH, encoding="utf-8") as file:
-        return launch_of(json.load(file))
+    found = read(LAUNCH)
+    if found is None:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), LAUNCH)
+    return launch_of(found)
 
 
 def launch_of(record: Mapping[str, Any]) -> Launch:
     """Return the launch of a record that JSON has turned into lists. A later agent may have written more than is known
     here, and an older one less."""
-    known = {each.name: _with_tuples(record[each.name]) for each in fields(Launch) if each.name in record}
+    known = {name: _with_tuples(value) for name, value in record.items() if name in _FIELDS}
     binds = [HostBind(**{**bind, "account": account_of(bind["account"])}) for bind in known.get("binds", ())]
     return Launch(**{**known, "account": account_of(record.get("account")), "binds": tuple(binds)})
 
@@ -119,7 +128,7 @@ def account_of(record: Mapping[str, Any] | None) -> Account | None:
 
 def _with_tuples(value: Any) -> Any:
     if isinstance(value, list):
-        return tuple([_with_tuples(each) for each in value])
-    if isinstance(value, Mapping):
-        return {key: _with_tuples(each) for key, each in value.items()}
+        return tuple([_with_tuples(each) if isinstance(each, list | dict) else each for each in value])
+    if isinstance(value, dict):
+        return {key: _with_tuples(each) if isinstance(each, list | dict) else each for key, each in value.items()}
     return value

@@ -11,6 +11,7 @@ import json
 import os
 import resource
 import signal
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import NoReturn
 
@@ -24,6 +25,7 @@ PR_SET_CHILD_SUBREAPER = 36
 PR_SET_NO_NEW_PRIVS = 38
 
 EXEC, EXEC_FOUND = "exec", "exec of a file that is there"  # steps
+FAILURE_BYTES = 4096
 SHOWN = 200  # characters of a command in a line for people
 
 libc = ctypes.CDLL(None, use_errno=True)
@@ -44,21 +46,25 @@ def start_task(launch: Launch, writers: list[int]) -> int:
     """Start it and return the pid of its main process. `writers`: its stdout and stderr. Raises NotStarted."""
     read_end, write_end = os.pipe()  # closed by a successful exec
     parent = os.getpid()
-    group = ControlGroup(launch.cgroup)
+    group, ignored = ControlGroup(launch.cgroup), ignored_signals()
     pid = group.fork()
     if pid == 0:
-        become_task(launch, group, writers, write_end, parent)
+        become_task(launch, group, writers, write_end, parent, ignored)
     for fd in (write_end, *writers):
         os.close(fd)
-    with open(read_end, "rb") as file:
-        failure = file.read()
+    failure = os.read(read_end, FAILURE_BYTES)
+    os.close(read_end)
     if failure:
         os.waitpid(pid, 0)
         raise explain(launch, *json.loads(failure))
     return pid
 
 
-def become_task(launch: Launch, group: ControlGroup, writers: list[int], failure_fd: int, parent: int) -> None:
+def become_task(
+    launch: Launch, group: ControlGroup, writers: list[int], failure_fd: int, parent: int, ignored: list[int]
+) -> None:
+    """Become the task. What is written to until then is copied from the supervisor's memory page by page, so little is
+    done here. `ignored`: signals that it would ignore."""
     at = ["start"]
     try:
         os.setsid()
@@ -66,10 +72,11 @@ def become_task(launch: Launch, group: ControlGroup, writers: list[int], failure
         group.join()
         if launch.binds:
             bind_all(launch.binds, at)
-        at[0] = "secrets"
-        launch = replace(launch, env={**launch.env, **secret_variables(launch)})
+        if launch.variables:
+            at[0] = "secrets"
+            launch = replace(launch, env={**launch.env, **secret_variables(launch)})
         at[0] = "start"
-        reset_signals()
+        reset_signals(ignored)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         os.dup2(writers[0], 1)
         os.dup2(writers[1], 2)
@@ -120,10 +127,17 @@ def confine(launch: Launch, at: list[str]) -> None:
     prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # a change of user clears it, so it comes last
 
 
-def reset_signals() -> None:
+def ignored_signals() -> list[int]:
+    """Return the signals that this process ignores. An exec resets all others."""
+    with open("/proc/self/status", "rb") as file:
+        mask = next(int(line.split()[1], 16) for line in file if line.startswith(b"SigIgn:"))
+    return [number for number in range(1, signal.NSIG) if mask >> (number - 1) & 1]
+
+
+def reset_signals(ignored: Iterable[int]) -> None:
     signal.set_wakeup_fd(-1)
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
-    for number in range(1, signal.NSIG):  # by libc: Python's own makes objects of each, in the task's memory
+    for number in ignored:  # by libc: Python's own makes objects of each, in the task's memory
         libc.signal(number, None)  # SIG_DFL
 
 

@@ -61,6 +61,12 @@ class Log:
             if self.offset == before:
                 return
 
+    def close(self) -> None:
+        """Close all descriptors of it; the task has ended."""
+        for fd in (self.fd, self.file, self.times.file):
+            if fd >= 0:
+                os.close(fd)
+
     def write(self, data: bytes) -> None:
         written = 0
         try:

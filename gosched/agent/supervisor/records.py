@@ -5,15 +5,18 @@ Invariant: a file is whole or not there; the agent has reserved disk blocks for 
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
-import sys
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import Any
 
 RETRY_S = 1.0
+READ_BYTES = 1 << 16
+LOG = "supervisor.log"  # made by the first line in it, which most tasks never have
 CHECKPOINT_FILE = "work/.gosched-checkpoint"  # the task writes it when it has saved itself
 
 # Written by the agent, and by the supervisor.
@@ -29,8 +32,8 @@ SUPERVISOR, TASK, SAVING, FROZEN, RESULT, EXIT = (
 # Of the node, not of a task that they keep from being started.
 NODE_FAULTS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 USAGE = "usage.json"  # by a runtime that counts itself, now and then
-BY_AGENT = (STOP, FREEZE)
-BY_SUPERVISOR = (SUPERVISOR, TASK, SAVING, FROZEN, RESULT, EXIT)
+# Written in any case, and only by some tasks.
+ALWAYS, AT_TIMES = (SUPERVISOR, TASK, EXIT), (STOP, FREEZE, SAVING, FROZEN, RESULT)
 
 
 @dataclass(slots=True)
@@ -68,33 +71,43 @@ def wants_frozen() -> bool:
 
 def read(name: str) -> dict[str, Any] | None:
     """Return the record in a file; None: there is no such file."""
+    text = contents(name)
+    found: dict[str, Any] | None = json.loads(text) if text is not None else None
+    return found
+
+
+def contents(name: str) -> bytes | None:
+    """Return what is in a file; None: there is no such file."""
     try:
-        with open(name, encoding="utf-8") as file:
-            found: dict[str, Any] = json.load(file)
+        file = os.open(name, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
         return None
-    return found
+    try:
+        parts = []
+        while part := os.read(file, READ_BYTES):
+            parts.append(part)
+        return b"".join(parts)
+    finally:
+        os.close(file)
 
 
 def write(name: str, record: object, sync: bool = False) -> None:
     """Write a record into the temporary file, which may be there already, and rename it."""
-    temporary = name + ".tmp"
-    with open(temporary, "r+", encoding="utf-8", opener=own) as file:
-        json.dump(record, file)
-        file.truncate()
-        file.flush()
+    temporary, text = name + ".tmp", json.dumps(record).encode()
+    file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)  # tasks of others may know its path
+    try:
+        if os.write(file, text) < len(text):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        os.ftruncate(file, len(text))
         if sync:
-            os.fsync(file.fileno())
+            os.fsync(file)
+    finally:
+        os.close(file)
     os.rename(temporary, name)
     if sync:
         directory = os.open(".", os.O_RDONLY | os.O_DIRECTORY)
         os.fsync(directory)
         os.close(directory)
-
-
-def own(name: str, flags: int) -> int:
-    """Open a file that only its owner reads: tasks of other users may know its path."""
-    return os.open(name, flags | os.O_CREAT, 0o600)
 
 
 def note(name: str, record: object) -> None:
@@ -116,9 +129,29 @@ def record_exit(record: dict[str, Any]) -> None:
             time.sleep(RETRY_S)
 
 
+class Output:
+    """Where `complain` writes: to stderr, and in a supervisor into LOG of the working directory."""
+
+    is_file = False
+
+
 def complain(text: str) -> None:
-    """Print a line into supervisor.log."""
-    print(text, file=sys.stderr, flush=True)
+    """Say a line where this program says such things. Where a disk is full there is no other place to say it."""
+    with contextlib.suppress(OSError), output() as fd:
+        os.write(fd, f"{text}\n".encode(errors="backslashreplace"))
+
+
+@contextlib.contextmanager
+def output() -> Iterator[int]:
+    """Lend a descriptor for lines of this program and of its commands. Raises OSError."""
+    if not Output.is_file:
+        yield 2
+        return
+    fd = os.open(LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
 
 
 def now_ms() -> int:

@@ -1,5 +1,7 @@
 """Runs one task, outlives the agent, and records how the task ended.
 
+Its line is a pipe to the agent: a byte says that the task runs, its end that this process attends to it no more.
+
 In the allocation's directory it reads `launch.json` and, whenever SIGURG comes, `stop.json` and `freeze.json`; it
 writes `supervisor.json`, `task.json` once the task runs, and `exit.json`. SIGURG is ignored by default: the agent may
 send it before the handler is there, since the files are read after that too.
@@ -10,6 +12,7 @@ until then.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import select
@@ -19,7 +22,7 @@ from typing import Any
 
 from gosched.agent.supervisor.commands import run
 from gosched.agent.supervisor.control_group import ControlGroup
-from gosched.agent.supervisor.family import kill_leftovers, reap, start_time
+from gosched.agent.supervisor.family import kill_leftovers, own_start_time, reap
 from gosched.agent.supervisor.freezing import Freezing
 from gosched.agent.supervisor.launch import Launch, read_launch
 from gosched.agent.supervisor.launching import NotStarted, become_subreaper, start_task
@@ -44,28 +47,29 @@ from gosched.agent.supervisor.stopping import Stopping
 from gosched.core.reasons import Reason
 
 
-def main() -> None:
+def main(woken: int, line: int = -1) -> bool:
+    """Supervise the task of the working directory. `woken`: from `prepare_process`; `line`: -1: the agent has none.
+    Return whether nothing of the task is left in this process, so that it may attend to another."""
     launch = read_launch()
     group = ControlGroup(launch.cgroup)
     try:
-        woken = prepare_process()
         # Before the task: where this record is missing, nothing ran.
-        me = {"pid": os.getpid(), "start_time": start_time(os.getpid()), "boot_id": launch.boot_id}
+        me = {"pid": os.getpid(), "start_time": own_start_time(os.getpid()), "boot_id": launch.boot_id}
         write(SUPERVISOR, me, sync=True)
         stop = read_stop()
         if stop is not None:
             end(launch, group, ending(stop.ends_as, None, stop.reason, "stopped before it started", 0))
-            return
+            return False
         late = Lease(launch.lease, launch.lease_grace_ms).expired()
         if late is not None:  # the host was suspended while its order was on the way
             end(launch, group, ending(late.ends_as, None, late.reason, f"{late.detail}: it was not started", 0))
-            return
+            return False
         logs, writers = open_logs(launch.log_max_bytes, launch.log_files)
         pid = start_task(launch, writers)
     except NotStarted as failure:
         record = ending("FAILED", failure.exit_code, failure.reason, failure.detail, 0)
         end(launch, group, {**record, "blames_node": failure.blames_node})
-        return
+        return False
     except OSError as error:
         detail = f"the node cannot start the task: {error}"
         if error.errno in NODE_FAULTS:
@@ -73,10 +77,11 @@ def main() -> None:
         else:
             record = ending("FAILED", 125, Reason.START_FAILED, detail, 0)
         end(launch, group, {**record, "blames_node": True})
-        return
+        return False
     started_at_ms, began_at = now_ms(), time.monotonic()
     if not launch.announces:
         note(TASK, {"pid": pid, "started_at_ms": started_at_ms})
+        tell(line)
     status, stop = watch(pid, launch, group, logs, woken)
     is_gone = group.empty()
     kill_leftovers()
@@ -87,6 +92,16 @@ def main() -> None:
     record = describe(status, stop, started_at_ms, group)
     detail = record["detail"] if is_gone else f"{record['detail']}; some of its processes hang in the kernel"
     end(launch, group, {**record, "detail": detail, "ended_at_ms": ended_at_ms})
+    for log in logs:
+        log.close()
+    return is_gone
+
+
+def tell(line: int) -> None:
+    """Tell the agent that the task runs. One that has ended finds it in the records."""
+    if line >= 0:
+        with contextlib.suppress(BrokenPipeError):
+            os.write(line, b"+")
 
 
 def prepare_process() -> int:

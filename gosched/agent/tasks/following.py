@@ -17,6 +17,7 @@ import structlog
 
 from gosched.agent.cgroups import files as cgroup_files
 from gosched.agent.supervisor import commands
+from gosched.agent.tasks.line import Line
 from gosched.agent.tasks.processes import boot_id, kill_marked
 from gosched.agent.tasks.task import Task
 from gosched.core.commands.nodes import TaskReport
@@ -110,7 +111,40 @@ class Following:
             self._log.error("a task is no longer watched; restart the agent to adopt it", exc_info=error)
 
     async def _to_the_end(self, task: Task) -> None:
-        await self._find_supervisor(task)
+        if task.line is not None:
+            await self._to_the_lines_end(task, task.line)
+        else:
+            await self._to_the_processs_end(task)
+        if task.adopted and task.spool.ending(task.order.allocation_id) is None:
+            await self._joined.wait()
+        ending = task.spool.ending(task.order.allocation_id)
+        if ending is None:
+            ending = await asyncio.to_thread(_conclude, task)
+        self.end(task, ending)
+
+    async def _to_the_lines_end(self, task: Task, line: Line) -> None:
+        """Follow a task that this agent has started."""
+        line.watch()
+        try:
+            if task.supervisor is None:
+                await self._find_supervisor(task, line.ended)
+            if task.stop is not None or task.freeze:
+                task.wake()  # the order came before it could be told
+            if task.launch is not None and task.launch.announces:
+                await self._await_start(task, line.ended)
+            else:
+                await line.started.wait()
+                if self._look_at_start(task):
+                    self.changed()
+            await line.ended.wait()
+        finally:
+            line.unwatch()
+            line.close()
+            task.close_supervisor()
+
+    async def _to_the_processs_end(self, task: Task) -> None:
+        """Follow a task that an earlier agent has started: its supervisor ends with it, as it has no nursery."""
+        await self._find_supervisor(task, asyncio.Event())
         if task.pidfd >= 0:
             exited = asyncio.Event()
             loop = asyncio.get_running_loop()
@@ -121,15 +155,12 @@ class Following:
             finally:
                 loop.remove_reader(task.pidfd)
                 task.close_supervisor()
-        if task.adopted and task.spool.ending(task.order.allocation_id) is None:
-            await self._joined.wait()
-        self.end(task, await asyncio.to_thread(_conclude, task))
 
-    async def _find_supervisor(self, task: Task) -> None:
+    async def _find_supervisor(self, task: Task, ended: asyncio.Event) -> None:
         """Find the supervisor, which this agent or an earlier one started; it may be at its first instruction still.
-        None is found once it has ended."""
+        None is found once it has `ended`."""
         pause = _POLL_MIN_S
-        while task.pidfd < 0 and task.spool.is_supervised():
+        while task.pidfd < 0 and not ended.is_set() and task.spool.is_supervised():
             record = task.spool.supervisor()
             if record is not None:
                 task.open_supervisor(record)
@@ -166,7 +197,9 @@ class Following:
             await asyncio.sleep(_POLL_MAX_S)
 
     def _look_at_saving(self, task: Task) -> None:
-        """Report what the supervisor has recorded since the last look."""
+        """Report what the supervisor has recorded since the last look, once it was told to stop the task."""
+        if task.stop is None:
+            return
         before, now = task.saving, task.spool.saving()
         if now == before:
             return

@@ -42,12 +42,12 @@ class Nursery:
         self._process: subprocess.Popen[bytes] | None = None
         self._socket: socket.socket | None = None
 
-    def spawn(self, directory: Path, lock: int) -> tuple[int, int] | None:
-        """Start a supervisor in the directory. Return its pid and its start time in clock ticks; None when it has
-        ended, or when it is not known whether it was started: then the allocation's lock says. Raises NurseryError: it
-        was not."""
+    def spawn(self, directory: Path, descriptors: list[int]) -> tuple[int, int] | None:
+        """Give the task of the directory a supervisor, with the allocation's lock and the end of its line. Return its
+        pid and its start time in clock ticks; None when it has ended, or when it is not known whether it was started:
+        then the lock says. Raises NurseryError: it was not."""
         with self._turn:
-            self._ask(directory, lock)
+            self._ask(directory, descriptors)
             try:
                 answer = json.loads(self._connected().recv(_MAX_ANSWER))
             except (OSError, ValueError):  # it was killed, or hangs
@@ -61,14 +61,14 @@ class Nursery:
         with self._turn:
             self._end()
 
-    def _ask(self, directory: Path, lock: int) -> None:
+    def _ask(self, directory: Path, descriptors: list[int]) -> None:
         """Send the request. What was not sent was not received, so a nursery that has died is replaced."""
         try:
-            socket.send_fds(self._connected(), [bytes(directory)], [lock])
+            socket.send_fds(self._connected(), [bytes(directory)], descriptors)
         except OSError:
             self._end()
             try:
-                socket.send_fds(self._connected(), [bytes(directory)], [lock])
+                socket.send_fds(self._connected(), [bytes(directory)], descriptors)
             except OSError as error:
                 self._end()
                 raise NurseryError(f"cannot start a supervisor: {error}") from error

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from functools import cache
 from pathlib import Path
 
 # In the environment of every process of a task, so that its leftovers can be told from all others: the path of its
@@ -14,7 +15,9 @@ MARK = "GOSCHED_CHECKPOINT_FILE"
 _KILL_LIMIT_S = 10.0
 
 
+@cache
 def boot_id() -> str:
+    """Return the id of this boot of the host, which outlives this process."""
     return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
 
 

@@ -16,7 +16,7 @@ from hashlib import blake2b
 from pathlib import Path
 from urllib.parse import quote
 
-from gosched.agent.files import replace, reserve, sync_directory, write_synced
+from gosched.agent.files import replace, sync_directory, write_synced
 from gosched.agent.logic.reconcile import LocalStop
 from gosched.agent.orders import parse_order
 from gosched.agent.supervisor import records
@@ -96,17 +96,16 @@ class Spool:
         self.path.mkdir(mode=0o700, exist_ok=True)
         write_synced(self.path / "order", to_message(order, worker_pb2.TaskOrder).SerializeToString())
 
-    def start(self, launch: Launch, nursery: Nursery) -> tuple[int, int] | None:
-        """Start the supervisor, which holds the allocation's lock from before its first instruction to its end. Return
-        its pid and start time; None where only the lock says whether it lives. Raises OSError."""
+    def start(self, launch: Launch, nursery: Nursery, *, line: int = -1) -> tuple[int, int] | None:
+        """Start the supervisor, which holds the allocation's lock, and the end `line` of a pipe, from before its first
+        instruction to the end of the task. Return its pid and start time; None where only the lock says whether it
+        lives. Raises OSError."""
         self.logs.mkdir(mode=0o700, exist_ok=True)
-        for name in records.BY_SUPERVISOR + records.BY_AGENT:
-            reserve(self.path / name)
         replace(self.path / LAUNCH, json.dumps(asdict(launch)).encode())
         lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return nursery.spawn(self.path, lock)
+            return nursery.spawn(self.path, [lock, line] if line >= 0 else [lock])
         finally:
             os.close(lock)
 
@@ -135,7 +134,13 @@ class Spool:
         write_synced(self.path / records.EXIT, json.dumps({**record, "state": ending.state.name}).encode())
 
     def mark_forgotten(self) -> None:
-        (self.path / "forgotten").touch()
+        """Mark an ended task by a file, which its lock becomes: to make one costs more."""
+        mark = f"{self.path}/forgotten"
+        try:
+            os.rename(f"{self.path}/lock", mark)
+            os.utime(mark)
+        except FileNotFoundError:  # it never started, or was forgotten and recalled
+            Path(mark).touch()
 
     def unmark_forgotten(self) -> None:
         (self.path / "forgotten").unlink(missing_ok=True)
@@ -261,7 +266,4 @@ def store_all(tasks: Path, orders: Sequence[TaskOrder]) -> None:
 
 
 def _read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except FileNotFoundError:
-        return b""
+    return records.contents(str(path)) or b""

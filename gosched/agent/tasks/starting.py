@@ -20,12 +20,15 @@ from gosched.agent.logic.cgroup_values import cgroup_values
 from gosched.agent.runtimes.environment import environment
 from gosched.agent.runtimes.interface import CannotRun, Place, SecretPlace, TaskRuntime
 from gosched.agent.supervisor.launch import Account, Launch
+from gosched.agent.supervisor.records import ALWAYS, AT_TIMES
 from gosched.agent.tasks import ports
 from gosched.agent.tasks.ceilings import check_ceilings
 from gosched.agent.tasks.cpusets import SharedCpus
 from gosched.agent.tasks.kept_memory import KeptMemory
+from gosched.agent.tasks.line import Line
 from gosched.agent.tasks.nursery import Nursery
 from gosched.agent.tasks.processes import boot_id
+from gosched.agent.tasks.reserves import Reserves
 from gosched.agent.tasks.secrets import SecretStore, removal_of
 from gosched.agent.tasks.spool import SupervisorRecord
 from gosched.agent.tasks.task import Task
@@ -58,6 +61,8 @@ class Starter:
     numa: Mapping[int, int]
     #: Where the secrets of tasks are.
     secrets: SecretStore
+    #: Files for what has to be written when the disk is full.
+    reserves: Reserves
 
     def start(self, task: Task) -> None:
         """Start the task: set its launch and its supervisor, or how it ended. Runs in a worker thread."""
@@ -93,11 +98,20 @@ class Starter:
         launch = runtime.launch(order, place, self._environment(task, account, secrets))
         task.launch = self._completed(launch, order, secrets)
         task.step("runtime prepared")
-        supervisor = task.spool.start(task.launch, self.nursery)
+        self.reserves.give(task.spool.path, (*ALWAYS, *AT_TIMES))
+        line = Line()
+        try:
+            supervisor = task.spool.start(task.launch, self.nursery, line=line.far_end)
+        except BaseException:
+            line.close()
+            raise
+        finally:
+            line.hand_over()
+        task.line = line
         task.step("supervisor started")
         if supervisor is not None:
             pid, start_time = supervisor
-            task.open_supervisor(SupervisorRecord(pid=pid, start_time=start_time, boot_id=boot_id()))
+            task.supervisor = SupervisorRecord(pid=pid, start_time=start_time, boot_id=boot_id())
 
     def _make_cgroup(self, task: Task) -> Path | None:
         """Make the task's cgroup, if there are cgroups. Raises CgroupError."""
@@ -141,6 +155,13 @@ class Starter:
             lease_grace_ms=order.stop_grace_ms,
             cleanup=(*launch.cleanup, *([removal_of(secrets)] if secrets is not None else [])),
         )
+
+    def release(self, task: Task) -> None:
+        """Take back what a task that has ended needs no more: its secrets, and the files of records that it has not."""
+        if task.order.secrets or task.order.isolation.registry:
+            self.secrets.remove(task.spool.path.name)
+        if task.launch is not None:
+            self.reserves.take_back(task.spool.path, AT_TIMES)
 
     def _give_up(self, task: Task, ending: TaskReport) -> None:
         task.ending = ending

@@ -164,10 +164,9 @@ class Tasks:
             if self._data_dir.epoch == seen:
                 await asyncio.to_thread(self._data_dir.correct_epoch, epoch)
 
-    def drop_secrets(self, task: Task) -> None:
-        """Remove the secrets of a task that has ended."""
-        if task.order.secrets or task.order.isolation.registry:
-            self._starter.secrets.remove(task.spool.path.name)
+    def release(self, task: Task) -> None:
+        """Take back what a task that has ended needs no more."""
+        self._starter.release(task)
 
     def share(self) -> None:
         """Share CPUs and kept memory anew. Call it at each start and end, so that what a task owns is its own."""

@@ -16,6 +16,7 @@ from gosched.agent.cgroups import files as cgroup_files
 from gosched.agent.supervisor.control_group import cgroup_of
 from gosched.agent.supervisor.launch import Launch
 from gosched.agent.supervisor.records import NODE_FAULTS
+from gosched.agent.tasks.line import Line
 from gosched.agent.tasks.nursery import NurseryError
 from gosched.agent.tasks.processes import open_process
 from gosched.agent.tasks.secrets import TaskSecrets
@@ -29,6 +30,7 @@ from gosched.core.spec.task_group import Runtime
 
 CHECKPOINT_EVERY_S = 1.0  # no task is looked at for a checkpoint more often than that
 USAGE_EVERY_S = 4.0  # less than a heartbeat
+LOOK_AFTER_S = 0.5  # many a task is short: its end says what it has used
 
 
 @dataclass(slots=True, kw_only=True)
@@ -45,7 +47,11 @@ class Task:
     secrets: TaskSecrets | None = field(default=None, repr=False)
     #: What its supervisor runs. None: it was not started, or not yet.
     launch: Launch | None = None
-    #: Of its supervisor; -1: none is open.
+    #: Of this agent's start. None: it was not started, or an earlier agent did it.
+    line: Line | None = None
+    #: Its supervisor's process. None: it is not known (yet), or an earlier agent started it.
+    supervisor: SupervisorRecord | None = None
+    #: Of its supervisor, where only that says when it ends; -1: none is open.
     pidfd: int = -1
     #: Of its main process; 0: it has not started.
     pid: int = 0
@@ -63,6 +69,8 @@ class Task:
     #: When it last saved itself, by the wall clock; 0: never.
     checkpoint_at_ms: int = 0
     usage: Usage = NO_USAGE
+    #: When it came into this table, by the monotonic clock.
+    since: float = field(default_factory=time.monotonic)
     #: When its checkpoint was looked at last, by the monotonic clock.
     looked_at: float = -math.inf
     #: When its usage was read last, by the monotonic clock.
@@ -99,7 +107,9 @@ class Task:
         self.steps.append((name, time.time_ns()))
 
     def look(self, now: float) -> None:
-        """Look at its checkpoint and its usage, not more often than that is worth its price."""
+        """Look at its checkpoint and its usage, not sooner and not more often than that is worth its price."""
+        if not self.adopted and self.since > now - LOOK_AFTER_S:
+            return
         if self.looked_at <= now - CHECKPOINT_EVERY_S:
             self.looked_at = now
             self.checkpoint_at_ms = max(self.checkpoint_at_ms, self.spool.checkpoint_at_ms())
@@ -136,11 +146,16 @@ class Task:
 
     def wake(self) -> None:
         """Make the supervisor read its orders. It reads them at its start too, so no signal is needed before."""
-        if self.pidfd >= 0:
+        pidfd = self.pidfd
+        if pidfd < 0 and self.supervisor is not None:
+            pidfd = open_process(self.supervisor.pid, self.supervisor.start_time)
+        if pidfd >= 0:
             with contextlib.suppress(ProcessLookupError):
-                # A task of the agent's own user may have stopped it.
-                signal.pidfd_send_signal(self.pidfd, signal.SIGCONT)
-                signal.pidfd_send_signal(self.pidfd, signal.SIGURG)
+                # A task of the agent's own user may have stopped it. One with another task by now takes no harm.
+                signal.pidfd_send_signal(pidfd, signal.SIGCONT)
+                signal.pidfd_send_signal(pidfd, signal.SIGURG)
+        if pidfd >= 0 and pidfd != self.pidfd:
+            os.close(pidfd)
 
     def report(self) -> TaskReport:
         """Return what the masters are told of it."""

@@ -6,7 +6,7 @@ Invariant: a part stands before the first job that names it.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, cast
+from typing import cast
 
 from gosched.core.primitives import StringMap
 from gosched.core.records.job import Job
@@ -17,6 +17,8 @@ from gosched.core.spec.task_group import TaskGroup
 from gosched.core.state.spec_parts import PartPool, PartValue, parts_of, without_parts
 from gosched.wire.codec import fill, map_pairs, to_record
 from gosched.wire.v1 import log_pb2, types_pb2
+
+put = object.__setattr__  # into a record that is not finished yet
 
 
 class JobWriter:
@@ -73,18 +75,14 @@ class JobReader:
     def stored(self, message: log_pb2.StoredJob) -> Job:
         """Return a job that names the parts of its spec. Raises ValueError if one of them is missing."""
         job = to_record(message.job, Job)
-        spec = replace(
-            job.spec,
-            groups=tuple([self._part(number, None) for number in message.groups]),
-            labels=self._part(message.labels, ()),
-            array=self._part(message.array, NO_ARRAY),
-            after=self._part(message.after, ()),
-        )
-        return replace(job, spec=spec)
+        # Nothing has seen this record, and its spec is its own: a copy of each would cost as much as to decode them.
+        put(job.spec, "groups", tuple([self._part(number) for number in message.groups]))
+        put(job.spec, "labels", self._part(message.labels) if message.labels else ())
+        put(job.spec, "array", self._part(message.array) if message.array else NO_ARRAY)
+        put(job.spec, "after", self._part(message.after) if message.after else ())
+        return job
 
-    def _part(self, number: int, none: PartValue | None) -> Any:  # of the kind that stood in its field when written
-        if number == 0 and none is not None:
-            return none
+    def _part(self, number: int) -> PartValue:
         if not 0 < number <= len(self._parts):
             raise ValueError(f"a job names part {number} of its spec, which is missing")
         return self._parts[number - 1]
