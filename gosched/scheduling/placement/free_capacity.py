@@ -87,6 +87,7 @@ class FreeCapacity:
         needs = needs_of(request, self.nodes)
         if needs is None or self._missed_less(request, choice):
             return -1
+        self._orders.serve(request.each)
         ranked = self._orders.ranked.get(strategy)
         if ranked is None:
             self.settle()
