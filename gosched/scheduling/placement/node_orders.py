@@ -7,6 +7,7 @@ for so far are left out of ranked orders.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 
 import numpy as np
 
@@ -25,19 +26,21 @@ class NodeOrders:
 
     def __init__(self, nodes: NodeColumns, free: IntArray) -> None:
         self._free = free
-        self._scale = Scale(nodes)
-        self._all_rows = np.arange(len(nodes))
-        self._ready_rows = np.flatnonzero(nodes.ready)
+        self._nodes = nodes
         self._keys: dict[Strategy, IntArray] = {}
         #: Read by `FreeCapacity.best` for each task.
         self.ranked: dict[Strategy, Ranked] = {}
         self._least = LeastRequest()
 
+    @cached_property
+    def _scale(self) -> Scale:  # most capacities are copies in which nothing is ranked
+        return Scale(self._nodes)
+
     def keys(self, strategy: Strategy) -> IntArray:
         """Return a key for each row: lower is better."""
         keys = self._keys.get(strategy)
         if keys is None:
-            keys = self._keys[strategy] = self._scale.keys(strategy, self._free, self._all_rows)
+            keys = self._keys[strategy] = self._scale.keys(strategy, self._free, np.arange(len(self._nodes)))
         return keys
 
     def serve(self, each: Vector) -> None:
@@ -47,7 +50,8 @@ class NodeOrders:
 
     def rank(self, strategy: Strategy) -> Ranked:
         """Rank the nodes; the columns have to be current."""
-        found = self.ranked[strategy] = Ranked(self.keys(strategy), self._ready_rows, self._free, self._least)
+        ready_rows = np.flatnonzero(self._nodes.ready)
+        found = self.ranked[strategy] = Ranked(self.keys(strategy), ready_rows, self._free, self._least)
         return found
 
     def move_one(self, row: int, left: Sequence[int]) -> None:
