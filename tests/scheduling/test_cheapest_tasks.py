@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from gosched.scheduling.preemption.cheapest_tasks import _step, _Step
+from gosched.scheduling.preemption.cheapest_tasks import _Step, _step
 
 
 def step_by_arrays(gained: list[int], price: list[int], begin: int, first: int, end: int) -> _Step | None:
