@@ -19,7 +19,7 @@ from gosched.scheduling.placement.needs import Needs, needs_of
 from gosched.scheduling.placement.node_orders import NodeOrders
 from gosched.scheduling.plugins.filters import Choice
 from gosched.scheduling.snapshot.capacity_rows import Freed, Rows
-from gosched.scheduling.snapshot.columns import AMOUNTS, DEVICES, Column, Vector
+from gosched.scheduling.snapshot.columns import AMOUNTS, DEVICES, NOTHING, Column, Vector
 from gosched.scheduling.snapshot.devices import share_slots
 from gosched.scheduling.snapshot.task_requests import PendingGang, TaskRequest
 from gosched.scheduling.snapshot.view import BoolArray, IntArray, NodeColumns, summed
@@ -44,19 +44,26 @@ class FreeCapacity:
         self.devices = FreeDevices(nodes)
         #: Rows in the order in which they changed, with repeats, for what is cached by row.
         self.touched: list[int] = []
-        ready = nodes.free[nodes.ready]
-        #: Free on the ready nodes together, by column.
-        self.total: list[int] = summed(ready).tolist()
-        self._largest = _largest(ready)
+        self._total: list[int] = []  # free on the ready nodes together, by column; empty until it is asked for
+        self._largest: Vector = NOTHING  # when the total was made: the most that one of them has
         self._unsettled: dict[int, list[int]] = {}  # the amounts of rows that `free` does not show yet
         self._orders = NodeOrders(nodes, self.free)
         self._missed: dict[Choice, list[TaskRequest]] = {}
 
     # Queries
 
+    @property
+    def total(self) -> list[int]:
+        """Return what is free on the ready nodes together, by column."""
+        if not self._total:  # many capacities are copies that nothing is asked of in all
+            self.settle()
+            ready = self.free[self.nodes.ready]
+            self._total, self._largest = summed(ready).tolist(), _largest(ready)
+        return self._total
+
     def may_hold(self, gang: PendingGang) -> bool:
         """Return whether it might fit. False is certain, and costs nothing per node."""
-        total = self.total
+        total = self._total or self.total
         cpu, memory, storage, gpu = gang.total
         if cpu > total[_CPU] or memory > total[_MEMORY] or storage > total[_STORAGE] or gpu > total[_GPU]:
             return False
@@ -175,11 +182,11 @@ class FreeCapacity:
         left[_MEMORY] -= memory
         left[_STORAGE] -= storage
         left[_GPU] -= gpu
-        total = self.total
-        total[_CPU] -= cpu
-        total[_MEMORY] -= memory
-        total[_STORAGE] -= storage
-        total[_GPU] -= gpu
+        if total := self._total:
+            total[_CPU] -= cpu
+            total[_MEMORY] -= memory
+            total[_STORAGE] -= storage
+            total[_GPU] -= gpu
         for name, amount in request.custom:
             left[self.nodes.custom[name]] -= amount
         if wants_gpu:
@@ -194,6 +201,9 @@ class FreeCapacity:
             self.devices.give(request, slot)
         rows, counts = np.unique([slot.row for slot in slots], return_counts=True)
         self._change(request, rows, -counts)
+        cpu, memory, storage, gpu = _largest(self.free[rows])
+        largest = self._largest
+        self._largest = max(cpu, largest[0]), max(memory, largest[1]), max(storage, largest[2]), max(gpu, largest[3])
 
     def occupy(self, request: TaskRequest, slots: Sequence[Slot]) -> None:
         """Take just these slots, which were found in another capacity that has no more than this one."""
@@ -214,9 +224,10 @@ class FreeCapacity:
     def _change(self, request: TaskRequest, rows: IntArray, counts: IntArray) -> None:
         self.settle()
         self._add(request, rows, -counts)
-        number = int(counts.sum())
-        for column, amount in enumerate(request.each):
-            self.total[column] -= amount * number
+        if self._total:
+            number = int(counts.sum())
+            for column, amount in enumerate(request.each):
+                self._total[column] -= amount * number
         if request.constraints.wants_gpu:
             for row in rows.tolist():
                 self.free[row, DEVICES] = self.devices.columns_of_one(row)
@@ -271,17 +282,16 @@ class FreeCapacity:
         self.free[at] = rows.free
         self.devices.put(rows)
         self.free[at, DEVICES] = self.devices.columns(at)
-        lost = np.maximum(before, 0) - np.maximum(self.free[at], 0)
-        less = np.where(self.nodes.ready[at][:, None], lost, 0).sum(axis=0)
-        self.total = [total - part for total, part in zip(self.total, less.tolist(), strict=True)]
+        if self._total:
+            lost = np.maximum(before, 0) - np.maximum(self.free[at], 0)
+            less = np.where(self.nodes.ready[at][:, None], lost, 0).sum(axis=0)
+            self._total = [total - part for total, part in zip(self._total, less.tolist(), strict=True)]
         self._moved(at)
 
     def _renew(self, rows: IntArray) -> None:
         """Bring up to date what is derived of the rows, and forget what was concluded when less was free."""
         self.free[rows, DEVICES] = self.devices.columns(rows)
-        ready = self.free[self.nodes.ready]
-        self.total = summed(ready).tolist()
-        self._largest = _largest(ready)
+        self._total = []
         self._orders.clear()
         self._missed.clear()
         self.touched.extend(rows.tolist())
