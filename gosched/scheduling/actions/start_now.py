@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 from gosched.core.commands.plans import GangPlacement
@@ -26,21 +25,23 @@ class StartNow:
 
     def start(self, gang: PendingGang, shape: object) -> GangPlacement | None:
         """Start the gang where it may stay; or, if it yields, in reserved capacity until the reservation begins."""
-        for capacity_view in self._views(gang):
-            if self._missed and (shape, capacity_view.key) in self._missed:
-                continue
-            placement = None
-            if capacity_view.capacity.may_hold(gang):
-                allowance = self._limits.allowance(gang)
-                placement = place(gang, capacity_view.capacity, capacity_view.feasibility, self._seed, allowance)
-            if placement is None:
-                self._missed[shape, capacity_view.key] = None
-                continue
-            if capacity_view.until_ms:
-                placement = replace(placement, until_ms=capacity_view.until_ms)
-            self._decisions.start(gang, placement, capacity_view)
+        if placement := self._start_in(self._capacity_views.of(gang), gang, shape):
             return placement
-        return None
+        backfill_view = self._capacity_views.backfill_view(gang)
+        return self._start_in(backfill_view, gang, shape) if backfill_view is not None else None
+
+    def _start_in(self, capacity_view: CapacityView, gang: PendingGang, shape: object) -> GangPlacement | None:
+        if self._missed and (shape, capacity_view.key) in self._missed:
+            return None
+        allowance = self._limits.allowance(gang)
+        placement = place(gang, capacity_view.capacity, capacity_view.feasibility, self._seed, allowance)
+        if placement is None:
+            self._missed[shape, capacity_view.key] = None
+            return None
+        if capacity_view.until_ms:
+            placement = replace(placement, until_ms=capacity_view.until_ms)
+        self._decisions.start(gang, placement, capacity_view)
+        return placement
 
     def placement(self, gang: PendingGang) -> GangPlacement | None:
         """Return where the gang could start now, and stay, or None; nothing is taken."""
@@ -52,11 +53,6 @@ class StartNow:
     def fits_unreserved(self, gang: PendingGang) -> bool:
         """Return whether the gang could start now if no capacity were reserved."""
         return self._tried(gang, self._capacity_views.unreserved) is not None
-
-    def _views(self, gang: PendingGang) -> Iterator[CapacityView]:
-        yield self._capacity_views.of(gang)
-        if (backfill_view := self._capacity_views.backfill_view(gang)) is not None:
-            yield backfill_view
 
     def _tried(self, gang: PendingGang, capacity_view: CapacityView) -> GangPlacement | None:
         capacity = capacity_view.capacity.copy()

@@ -81,9 +81,11 @@ class DrfOrder(Generic[G]):
     def placed(self, charge: Mapping[str, int]) -> None:
         """Add `charge` to what its queues and tenant use; the next gang of its line becomes the head."""
         node = leaf = self._leaf
-        as_tried = tuple(charge.items()) == leaf.charge  # nearly always
+        as_tried: bool | None = None
         while (parent := node.parent) is not None:
             if parent.others:  # a node without siblings never gets any, and needs no ratio
+                if as_tried is None:
+                    as_tried = tuple(charge.items()) == leaf.charge  # nearly always
                 if as_tried:
                     node.use_tried(leaf.charge)
                 else:

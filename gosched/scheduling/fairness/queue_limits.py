@@ -50,6 +50,7 @@ class QueueLimits:
         self.ceilings = ceilings(view.queues, view.total)
         self._queues = {path: self._of_queue(view, path) for path in view.queues}
         self._tenants = {name: self._of_tenant(view, name, tenants.get(name, {})) for name in view.quotas}
+        self._has_windows = bool(view.windows)
         self._limits_of: dict[tuple[str, str], list[Limit]] = {}
         all_limits = [*self._queues.values(), *self._tenants.values()]
         self._any = any(limit.ceiling or limit.jobs for limit in all_limits)
@@ -70,7 +71,11 @@ class QueueLimits:
     def shape(self, gang: PendingGang, plugins: Plugins) -> object:
         """Return a key: gangs with equal keys do not fit for the same reason, as long as capacity only shrinks."""
         shape = plugins.shape(gang)
-        return (gang.queue, gang.tenant, shape) if self.limits_of(gang) else shape
+        if not self.limits_of(gang):
+            return shape
+        # Tenants without a quota are alike, unless a window admits some of them.
+        tenant = gang.tenant if self._has_windows or gang.tenant in self._tenants else ""
+        return gang.queue, tenant, shape
 
     def why_not(self, gang: PendingGang) -> tuple[WaitReason, str] | None:
         """Return a code and a line about the first limit that holds the gang back, or rather one that always will;

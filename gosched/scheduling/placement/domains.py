@@ -111,11 +111,11 @@ def _enough(
 def reachable_domains(gang: PendingGang, group: str, feasibility: Feasibility, own: int, level: int) -> BoolArray:
     """Return the domains of a level that lie in a domain of the group's `own` level; if tasks of the group are placed
     already, in theirs, where the others have to join them."""
-    codes = feasibility.topology.codes[own]
-    inside = codes != NOWHERE
     rows = feasibility.nodes.rows([node for name, node in gang.placed if name == group])
-    if rows.size:
-        inside &= np.isin(codes, codes[rows])
+    if not rows.size:
+        return feasibility.topology.reachable(own, level)
+    codes = feasibility.topology.codes[own]
+    inside = (codes != NOWHERE) & np.isin(codes, codes[rows])
     found: BoolArray = feasibility.topology.domains(level, inside.astype(np.int64)) > 0
     return found
 

@@ -15,17 +15,20 @@ import numpy as np
 
 from gosched.core.spec.placement_rules import Strategy
 from gosched.scheduling.placement.free_devices import FreeDevices, Slot
-from gosched.scheduling.placement.needs import needs_of
+from gosched.scheduling.placement.needs import Needs, needs_of
 from gosched.scheduling.placement.node_orders import NodeOrders
 from gosched.scheduling.plugins.filters import Choice
 from gosched.scheduling.snapshot.capacity_rows import Freed, Rows
-from gosched.scheduling.snapshot.columns import AMOUNTS, DEVICES, Column, Vector
+from gosched.scheduling.snapshot.columns import AMOUNTS, DEVICES, NOTHING, Column, Vector
 from gosched.scheduling.snapshot.devices import share_slots
 from gosched.scheduling.snapshot.task_requests import PendingGang, TaskRequest
 from gosched.scheduling.snapshot.view import BoolArray, IntArray, NodeColumns, summed
 
 # As globals of this module, because an attribute of a class takes 15 ns, and a task needs a dozen of them.
 _CPU, _MEMORY, _STORAGE, _GPU = Column.CPU, Column.MEMORY, Column.STORAGE, Column.GPU
+
+_EVERYWHERE = slice(None)
+_PART = 4  # of fewer nodes than one in four the free amounts are copied out before they are computed with
 
 MAX_MISSES_KEPT = 16  # requests of single tasks that found no node, for each set of constraints
 
@@ -41,19 +44,26 @@ class FreeCapacity:
         self.devices = FreeDevices(nodes)
         #: Rows in the order in which they changed, with repeats, for what is cached by row.
         self.touched: list[int] = []
-        ready = nodes.free[nodes.ready]
-        #: Free on the ready nodes together, by column.
-        self.total: list[int] = summed(ready).tolist()
-        self._largest = _largest(ready)
+        self._total: list[int] = []  # free on the ready nodes together, by column; empty until it is asked for
+        self._largest: Vector = NOTHING  # when the total was made: the most that one of them has
         self._unsettled: dict[int, list[int]] = {}  # the amounts of rows that `free` does not show yet
         self._orders = NodeOrders(nodes, self.free)
         self._missed: dict[Choice, list[TaskRequest]] = {}
 
     # Queries
 
+    @property
+    def total(self) -> list[int]:
+        """Return what is free on the ready nodes together, by column."""
+        if not self._total:  # many capacities are copies that nothing is asked of in all
+            self.settle()
+            ready = self.free[self.nodes.ready]
+            self._total, self._largest = summed(ready).tolist(), _largest(ready)
+        return self._total
+
     def may_hold(self, gang: PendingGang) -> bool:
         """Return whether it might fit. False is certain, and costs nothing per node."""
-        total = self.total
+        total = self._total or self.total
         cpu, memory, storage, gpu = gang.total
         if cpu > total[_CPU] or memory > total[_MEMORY] or storage > total[_STORAGE] or gpu > total[_GPU]:
             return False
@@ -67,26 +77,40 @@ class FreeCapacity:
     def slots(self, request: TaskRequest, allowed: BoolArray) -> IntArray:
         """Return, for each node, how many of the group's tasks fit, at most all of them."""
         self.settle()
-        slots = np.where(allowed, request.count, 0)
         needs = needs_of(request, self.nodes)
         if needs is None:
-            return np.zeros_like(slots)
+            return np.zeros(len(self.nodes), dtype=np.int64)
+        rows = np.flatnonzero(allowed)
+        if len(rows) > len(allowed) // _PART:
+            return np.where(allowed, self._slots_on(request, needs, _EVERYWHERE), 0)
+        slots = np.zeros(len(self.nodes), dtype=np.int64)
+        slots[rows] = self._slots_on(request, needs, rows)
+        return slots
+
+    def _slots_on(self, request: TaskRequest, needs: Needs, rows: IntArray | slice) -> IntArray:
+        """Return, for each of the rows, how many of the group's tasks fit, at most all of them."""
+        slots: IntArray | None = None
         for column, amount in needs:
             if column == Column.SHARE:
-                np.minimum(slots, share_slots(self.devices.gpu_free, amount), out=slots)
+                own = share_slots(self.devices.gpu_free[rows], amount)
             elif column == Column.LINK:
-                np.minimum(slots, self.devices.island_slots(request.whole_gpus), out=slots)
+                own = self.devices.island_slots(request.whole_gpus)[rows]
             else:
-                np.minimum(slots, self.free[:, column] // amount, out=slots)
+                own = self.free[rows, column] // amount
+            slots = own if slots is None else np.minimum(slots, own, out=slots)
         if request.constraints.needs_numa:
-            np.minimum(slots, self.devices.numa_slots(request), out=slots)
-        return np.maximum(slots, 0, out=slots)
+            numa_slots = self.devices.numa_slots(request)[rows]
+            slots = numa_slots if slots is None else np.minimum(slots, numa_slots, out=slots)
+        if slots is None:
+            return np.full(len(self.free[rows]), request.count)
+        return np.clip(slots, 0, request.count, out=slots)
 
     def best(self, request: TaskRequest, choice: Choice, strategy: Strategy) -> int:
         """Return the best row for one task; -1 if there is none. Nodes where its GPUs share an island come first."""
         needs = needs_of(request, self.nodes)
         if needs is None or self._missed_less(request, choice):
             return -1
+        self._orders.serve(request.each)
         ranked = self._orders.ranked.get(strategy)
         if ranked is None:
             self.settle()
@@ -158,11 +182,11 @@ class FreeCapacity:
         left[_MEMORY] -= memory
         left[_STORAGE] -= storage
         left[_GPU] -= gpu
-        total = self.total
-        total[_CPU] -= cpu
-        total[_MEMORY] -= memory
-        total[_STORAGE] -= storage
-        total[_GPU] -= gpu
+        if total := self._total:
+            total[_CPU] -= cpu
+            total[_MEMORY] -= memory
+            total[_STORAGE] -= storage
+            total[_GPU] -= gpu
         for name, amount in request.custom:
             left[self.nodes.custom[name]] -= amount
         if wants_gpu:
@@ -177,6 +201,9 @@ class FreeCapacity:
             self.devices.give(request, slot)
         rows, counts = np.unique([slot.row for slot in slots], return_counts=True)
         self._change(request, rows, -counts)
+        cpu, memory, storage, gpu = _largest(self.free[rows])
+        largest = self._largest
+        self._largest = max(cpu, largest[0]), max(memory, largest[1]), max(storage, largest[2]), max(gpu, largest[3])
 
     def occupy(self, request: TaskRequest, slots: Sequence[Slot]) -> None:
         """Take just these slots, which were found in another capacity that has no more than this one."""
@@ -197,9 +224,10 @@ class FreeCapacity:
     def _change(self, request: TaskRequest, rows: IntArray, counts: IntArray) -> None:
         self.settle()
         self._add(request, rows, -counts)
-        number = int(counts.sum())
-        for column, amount in enumerate(request.each):
-            self.total[column] -= amount * number
+        if self._total:
+            number = int(counts.sum())
+            for column, amount in enumerate(request.each):
+                self._total[column] -= amount * number
         if request.constraints.wants_gpu:
             for row in rows.tolist():
                 self.free[row, DEVICES] = self.devices.columns_of_one(row)
@@ -254,17 +282,16 @@ class FreeCapacity:
         self.free[at] = rows.free
         self.devices.put(rows)
         self.free[at, DEVICES] = self.devices.columns(at)
-        lost = np.maximum(before, 0) - np.maximum(self.free[at], 0)
-        less = np.where(self.nodes.ready[at][:, None], lost, 0).sum(axis=0)
-        self.total = [total - part for total, part in zip(self.total, less.tolist(), strict=True)]
+        if self._total:
+            lost = np.maximum(before, 0) - np.maximum(self.free[at], 0)
+            less = np.where(self.nodes.ready[at][:, None], lost, 0).sum(axis=0)
+            self._total = [total - part for total, part in zip(self._total, less.tolist(), strict=True)]
         self._moved(at)
 
     def _renew(self, rows: IntArray) -> None:
         """Bring up to date what is derived of the rows, and forget what was concluded when less was free."""
         self.free[rows, DEVICES] = self.devices.columns(rows)
-        ready = self.free[self.nodes.ready]
-        self.total = summed(ready).tolist()
-        self._largest = _largest(ready)
+        self._total = []
         self._orders.clear()
         self._missed.clear()
         self.touched.extend(rows.tolist())

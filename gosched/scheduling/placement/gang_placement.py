@@ -43,17 +43,13 @@ def place(
     gang: PendingGang, capacity: FreeCapacity, feasibility: Feasibility, seed: int, allowance: Allowance = UNLIMITED
 ) -> GangPlacement | None:
     """Place the gang and take its slots from the capacity; None if it does not fit."""
-    if gang.joins and len(gang.requests) > 1:
-        return _place_first_group(gang, capacity, feasibility, seed, allowance)
     if not capacity.may_hold(gang):
         return None
-    if (
-        len(gang.requests) == 1
-        and gang.tasks == 1
-        and not gang.placed
-        and _is_single(gang.requests[0], feasibility, allowance)
-    ):
-        choice = feasibility.choice(gang, gang.requests[0])
+    requests = gang.requests
+    if gang.joins and len(requests) > 1:
+        return _place_first_group(gang, capacity, feasibility, seed, allowance)
+    if gang.tasks == 1 and len(requests) == 1 and not gang.placed and _is_single(requests[0], feasibility, allowance):
+        choice = feasibility.choice(gang, requests[0])
         if choice.tiers or not choice.allowed.any():
             return _place_single(gang, choice, capacity, feasibility)
     most = allowance.most or tuple([request.count for request in gang.requests])
@@ -84,15 +80,10 @@ def _place_first_group(
 
 def _is_single(request: TaskRequest, feasibility: Feasibility, allowance: Allowance) -> bool:
     """Return whether it is one task, for which the ranked order of nodes is all that counts."""
-    strategy = request.strategy or feasibility.policy.strategy
-    if strategy in SCORED_BY_WORKLOAD or _depends_on_other_tasks(request) or request.constraints.needs_numa:
+    constraints = request.constraints
+    if constraints.depends_on_other_tasks or constraints.needs_numa or allowance.banned:
         return False
-    return len(request.ranks) == 1 and not allowance.banned
-
-
-def _depends_on_other_tasks(request: TaskRequest) -> bool:
-    """Return whether the nodes that a task may use depend on where other tasks are."""
-    return bool(request.constraints.spread or request.constraints.anti_affinity)
+    return len(request.ranks) == 1 and (request.strategy or feasibility.policy.strategy) not in SCORED_BY_WORKLOAD
 
 
 def _place_single(
@@ -175,7 +166,7 @@ class _Try:
         if wanted <= 0:
             return least == 0
         mark = self.transaction.mark()
-        is_independent = not self.gang.keeps_apart and not _depends_on_other_tasks(request)
+        is_independent = not self.gang.keeps_apart and not request.constraints.depends_on_other_tasks
         if strategy in SCORED_BY_WORKLOAD and self.shuffled is None and is_independent:
             slots = self._one_by_one(request, index, strategy, wanted)
         else:

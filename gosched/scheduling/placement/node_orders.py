@@ -1,17 +1,21 @@
 """The nodes in the order of preference of each strategy, kept in step with what is free on them.
 
-Invariant: after each change an order is the one that sorting anew would give.
+Invariant: after each change an order is the one that sorting anew would give. Nodes that hold no task that was asked
+for so far are left out of ranked orders.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 
 import numpy as np
 
 from gosched.core.spec.placement_rules import Strategy
+from gosched.scheduling.placement.least_request import LeastRequest
 from gosched.scheduling.placement.ranking import Ranked
 from gosched.scheduling.placement.scoring import Scale
+from gosched.scheduling.snapshot.columns import Vector
 from gosched.scheduling.snapshot.view import IntArray, NodeColumns
 
 MAX_MOVES = 16  # nodes that move one by one in the ranked order; more than that are sorted anew
@@ -22,22 +26,32 @@ class NodeOrders:
 
     def __init__(self, nodes: NodeColumns, free: IntArray) -> None:
         self._free = free
-        self._scale = Scale(nodes)
-        self._all_rows = np.arange(len(nodes))
-        self._ready_rows = np.flatnonzero(nodes.ready)
+        self._nodes = nodes
         self._keys: dict[Strategy, IntArray] = {}
         #: Read by `FreeCapacity.best` for each task.
         self.ranked: dict[Strategy, Ranked] = {}
+        self._least = LeastRequest()
+
+    @cached_property
+    def _scale(self) -> Scale:  # most capacities are copies in which nothing is ranked
+        return Scale(self._nodes)
 
     def keys(self, strategy: Strategy) -> IntArray:
         """Return a key for each row: lower is better."""
         keys = self._keys.get(strategy)
         if keys is None:
-            keys = self._keys[strategy] = self._scale.keys(strategy, self._free, self._all_rows)
+            keys = self._keys[strategy] = self._scale.keys(strategy, self._free, np.arange(len(self._nodes)))
         return keys
 
+    def serve(self, each: Vector) -> None:
+        """Prepare for a task that asks for these amounts: forget ranked orders that may lack nodes for it."""
+        if self._least.lower_to(each):
+            self.ranked.clear()
+
     def rank(self, strategy: Strategy) -> Ranked:
-        found = self.ranked[strategy] = Ranked(self.keys(strategy), self._ready_rows, self._free)
+        """Rank the nodes; the columns have to be current."""
+        ready_rows = np.flatnonzero(self._nodes.ready)
+        found = self.ranked[strategy] = Ranked(self.keys(strategy), ready_rows, self._free, self._least)
         return found
 
     def move_one(self, row: int, left: Sequence[int]) -> None:

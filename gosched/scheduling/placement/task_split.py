@@ -45,7 +45,10 @@ def compactly(slots: IntArray, keys: IntArray, count: int, codes: Sequence[IntAr
     if not codes:
         return greedily(slots, keys, count)
     inside = np.flatnonzero(slots > 0)
-    domains, where = np.unique(codes[0][inside], return_inverse=True)
+    own = codes[0][inside]
+    if len(own) > 1 and (own == own[0]).all():  # one domain, as at the levels above the one that is required
+        return compactly(slots, keys, min(count, int(slots[inside].sum())), codes[1:])
+    domains, where = np.unique(own, return_inverse=True)
     capacity = np.bincount(where, weights=slots[inside]).astype(np.int64)
     best_keys = np.full(len(domains), np.iinfo(np.int64).max)
     np.minimum.at(best_keys, where, keys[inside])

@@ -38,6 +38,9 @@ class Topology:
             self.position = np.empty(len(nodes), dtype=np.int64)
             self.position[np.lexsort((rows, *ranked))] = rows
         self._nodes = nodes
+        #: For each level the rows that are in a domain (None: all), their domains, and the number of domains.
+        self._members = [_members(codes) for codes in self.codes]
+        self._reachable: dict[tuple[int, int], BoolArray] = {}
 
     def index(self, level: str) -> int | None:
         """Return the index of a level; None if the cluster does not know it."""
@@ -45,10 +48,17 @@ class Topology:
 
     def domains(self, level: int, amounts: IntArray) -> IntArray:
         """Return the sum of a column for each domain of the level."""
-        codes = self.codes[level]
-        inside = codes != NOWHERE
-        sums = np.bincount(codes[inside], weights=amounts[inside], minlength=int(codes.max(initial=-1)) + 1)
-        found: IntArray = sums.astype(np.int64)
+        rows, codes, count = self._members[level]
+        inside = amounts if rows is None else amounts[rows]
+        found: IntArray = np.bincount(codes, weights=inside, minlength=count).astype(np.int64)
+        return found
+
+    def reachable(self, own: int, level: int) -> BoolArray:
+        """Return the domains of a level with nodes that are in a domain of the level `own`."""
+        found = self._reachable.get((own, level))
+        if found is None:
+            inside = (self.codes[own] != NOWHERE).astype(np.int64)
+            found = self._reachable[own, level] = self.domains(level, inside) > 0
         return found
 
     def rows(self, level: int, domain: int) -> BoolArray:
@@ -62,6 +72,12 @@ class Topology:
         if self.levels[level] == NODE_LEVEL:
             return self._nodes.ids[row]
         return self._nodes.labels.value(int(self._nodes.label(self.levels[level])[row]))
+
+
+def _members(codes: IntArray) -> tuple[IntArray | None, IntArray, int]:
+    count = int(codes.max(initial=-1)) + 1
+    rows = np.flatnonzero(codes != NOWHERE)
+    return (None, codes, count) if len(rows) == len(codes) else (rows, codes[rows], count)
 
 
 def _in_order(nodes: NodeColumns, level: str) -> IntArray:

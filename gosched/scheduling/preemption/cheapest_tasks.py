@@ -6,7 +6,10 @@ Invariant: a node's tasks are chosen in the order of their cost; no more are cho
 from __future__ import annotations
 
 import heapq
+from bisect import bisect_left
+from collections.abc import Sequence
 from itertools import pairwise
+from math import inf
 from typing import NamedTuple
 
 import numpy as np
@@ -41,7 +44,8 @@ def cheapest_tasks(
     all of them free no more. Of tasks that cost the same the last ranks come first. Devices are left to the simulation.
     """
     own = candidates[np.lexsort((-held.rank[candidates], cost[candidates], held.row[candidates]))]
-    gained, price = _gains(request, free, held, cost, own)
+    # As plain integers: a node has a few candidates, for which an operation on arrays takes several times as long.
+    gained, price = [column.tolist() for column in _gains(request, free, held, cost, own)]
     borders = np.flatnonzero(np.diff(held.row[own], prepend=-1, append=-1)).tolist()
     steps = [_step(gained, price, begin, begin, end) for begin, end in pairwise(borders)]
     ahead = [step for step in steps if step is not None]
@@ -49,25 +53,26 @@ def cheapest_tasks(
     picked: list[IntArray] = []
     while ahead and wanted > 0:
         _, first, last, begin, end = heapq.heappop(ahead)
-        before = int(gained[first - 1]) if first > begin else 0
-        last = min(last, first + int(np.searchsorted(gained[first:end], before + wanted)))  # no more than is missing
+        before = gained[first - 1] if first > begin else 0
+        last = min(last, bisect_left(gained, before + wanted, first, end))  # no more than is missing
         picked.append(own[first : last + 1])
-        wanted -= int(gained[last]) - before
+        wanted -= gained[last] - before
         following = _step(gained, price, begin, last + 1, end)
         if following is not None:
             heapq.heappush(ahead, following)
     return np.concatenate(picked) if picked else own[:0]
 
 
-def _step(gained: IntArray, price: IntArray, begin: int, first: int, end: int) -> _Step | None:
+def _step(gained: Sequence[int], price: Sequence[int], begin: int, first: int, end: int) -> _Step | None:
     """Return the step that begins with the task `first` of a node, the longest of the cheapest ones; None: what is left
     there frees no place."""
-    before, paid = (int(gained[first - 1]), int(price[first - 1])) if first > begin else (0, 0)
-    more = gained[first:end] - before
-    if not (more > 0).any():
-        return None
-    ratio = np.where(more > 0, (price[first:end] - paid) / np.maximum(more, 1), np.inf)
-    return _Step(float(ratio.min()), first, end - 1 - int(ratio[::-1].argmin()), begin, end)
+    before, paid = (gained[first - 1], price[first - 1]) if first > begin else (0, 0)
+    lowest, last = inf, -1
+    for task in range(first, end):
+        more = gained[task] - before
+        if more > 0 and (ratio := (price[task] - paid) / more) <= lowest:
+            lowest, last = ratio, task
+    return _Step(lowest, first, last, begin, end) if last >= 0 else None
 
 
 def _gains(

@@ -53,6 +53,8 @@ class Constraints:
     needs_link: bool
     #: Whether the CPUs and GPUs of a task must be on one NUMA node.
     needs_numa: bool
+    #: Whether the nodes that a task may use depend on where other tasks are.
+    depends_on_other_tasks: bool
 
     def changed(
         self,
@@ -106,6 +108,7 @@ def _constraints(
         anti_affinity=anti_affinity,
         needs_link=_requires(topology, LINK_LEVEL),
         needs_numa=_requires(topology, NUMA_LEVEL),
+        depends_on_other_tasks=bool(spread or anti_affinity),
     )
 
 
