@@ -10,6 +10,7 @@ from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import islice
 
 import numpy as np
@@ -105,7 +106,7 @@ class ReservedStarts:
             self._enter(reserved)
             self.all.append(reserved)
         self.all.sort(key=lambda reserved: reserved.place)
-        self._fresh = False
+        self._fresh = not self.all
         self._changed()
 
     def add(self, reserved: ReservedStart) -> None:
@@ -315,16 +316,16 @@ class ReservedStarts:
 
     def _pieces(self) -> tuple[list[Piece], dict[int, None]]:
         """Return what the reserved starts ask for, and the numbers of those with nodes that are not there any more."""
-        row_of = {node_id: row for row, node_id in enumerate(self._nodes.ids)}
+        find = cache(self._nodes.find)
         found: list[Piece] = []
         unknown: dict[int, None] = {}
         for reserved in self.all:
             start, end = self._times(reserved)
             requests = {request.group: request for request in reserved.gang.requests}
             shares = [share for share in reserved.reservation.shares if share.group in requests]
-            if all(share.node_id in row_of for share in shares):
+            if all(find(share.node_id) >= 0 for share in shares):
                 found += [
-                    Piece(reserved.number, row_of[share.node_id], start, end, requests[share.group], share.count)
+                    Piece(reserved.number, find(share.node_id), start, end, requests[share.group], share.count)
                     for share in shares
                 ]
             else:
