@@ -73,7 +73,14 @@ class CycleState:
         replanner = Replanner(plan, limits, starts, self.earliest_start, self.reserver)
         shape_of = partial(limits.shape, plugins=plugins)
         start_reserved = StartReserved(
-            plain, shape_of, starts, self.reserver, self.start_now, self.start_after_evictions, now_ms
+            plain,
+            shape_of,
+            starts,
+            self.earliest_start,
+            self.reserver,
+            self.start_now,
+            self.start_after_evictions,
+            now_ms,
         )
         keeper = ReservationKeeper(view, policy, plan, limits, starts, start_reserved, self.reserver, replanner)
         deadlines = DeadlineReserver(view, plan, limits, shape_of, self.starter, self.earliest_start, self.reserver)

@@ -12,6 +12,7 @@ from gosched.scheduling.explain import explanation
 from gosched.scheduling.fairness.queue_limits import Allowance, QueueLimits
 from gosched.scheduling.plan import Plan
 
+MAX_IMPROVED = 8  # searches for earlier starts in one cycle
 MIN_GAIN_MS = 1000  # a reserved start is moved only if the gang would start so much earlier
 
 
@@ -31,6 +32,7 @@ class Replanner:
         self._reserved_starts = reserved_starts
         self._earliest_start = earliest_start
         self._reserver = reserver
+        self._searches = 0
 
     def replan_broken(self) -> None:
         """Reserve another start for gangs whose reserved capacity others took, and say so in their explanations."""
@@ -79,6 +81,9 @@ class Replanner:
     def earlier(self, reserved: ReservedStart, allowance: Allowance) -> ReservedStart:
         """Return the reserved start, moved to an earlier moment if there is one."""
         before = reserved.start_ms - MIN_GAIN_MS
+        if self._searches >= MAX_IMPROVED or not self._earliest_start.is_plausible(reserved, before):
+            return reserved
+        self._searches += 1
         start = self._earliest_start.find(reserved.gang, self._plan.seed, allowance, before_ms=before, without=reserved)
         if start is None:
             return reserved

@@ -15,7 +15,7 @@ from gosched.scheduling.policy import Policy
 from gosched.scheduling.replanning import Replanner
 from gosched.scheduling.snapshot.view import View
 
-MAX_IMPROVED = 1  # reservations, the oldest, for which an earlier start is looked for in each cycle
+MAX_LOOKED_AT = 64  # reservations in each cycle, besides the oldest, which might begin earlier
 
 
 def current_reservations(view: View, policy: Policy, plan: Plan) -> list[ReservedStart]:
@@ -66,8 +66,7 @@ class ReservationKeeper:
         """Return the reserved start of each gang that had one and still waits; None: it starts in this plan."""
         started: dict[str, ReservedStart | None] = {}
         current = current_reservations(self._view, self._policy, self._plan)
-        for reserved in current:
-            self._reserved_starts.add(reserved)
+        self._reserved_starts.add_all(current)
         waiting = self._replanner.fit_together(current)
         number = 0
         while number < len(waiting):
@@ -90,11 +89,21 @@ class ReservationKeeper:
                 waiting[number:] = [*([found] if found else []), *self._replanner.add_one_by_one(rest[1:])]
                 number += found is not None
             else:
-                waiting[number] = self._replanner.earlier(reserved, allowance) if number < MAX_IMPROVED else reserved
+                waiting[number] = reserved if number else self._replanner.earlier(reserved, allowance)
                 number += 1
+        self._improve(waiting)
         for reserved in waiting:
             self._reserver.count(reserved)
         return {**started, **{reserved.gang.job_id: reserved for reserved in waiting}}
+
+    def _improve(self, waiting: list[ReservedStart]) -> None:
+        """Move some of the reserved starts, which are ordered by age, to earlier moments. The seed draws where to
+        begin, so that each has its turn; the oldest has had it."""
+        count = len(waiting)
+        for place in range(min(count - 1, MAX_LOOKED_AT)):
+            index = (self._plan.seed + place) % (count - 1) + 1
+            reserved = waiting[index]
+            waiting[index] = self._replanner.earlier(reserved, self._limits.allowance(reserved.gang))
 
     def _holds(self, reserved: ReservedStart) -> bool:
         """Return whether the reserved start can still be kept, as far as is known."""

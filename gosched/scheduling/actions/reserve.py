@@ -66,7 +66,7 @@ class Reserver:
 
     def remove(self, reserved: ReservedStart) -> None:
         """Disregard the reserved start. It may be one that was never added, since it did not fit."""
-        if reserved in self._reserved_starts.all:
+        if reserved in self._reserved_starts:
             self._reserved_starts.remove(reserved)
             self._capacity_views.invalidate()
 

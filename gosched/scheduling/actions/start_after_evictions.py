@@ -50,11 +50,19 @@ class StartAfterEvictions:
         #: Kinds of gangs for which no victims were found, or may only be observed.
         self._hopeless: dict[tuple[str, int, tuple[str, ...], object], None] = {}
 
+    def may_start(self, gang: PendingGang, shape: object) -> bool:
+        """Return whether victims are looked for at all; False costs nothing per running gang."""
+        return (
+            self._starts < MAX_STARTS
+            and self._key(gang, shape) not in self._hopeless
+            and self._budget.may_find_victims(gang)
+        )
+
     def start(self, gang: PendingGang, shape: object) -> GangPlacement | ObserveOnly | None:
         """Evict others for the gang, as its queue allows; None: it finds no victims, or the cycle evicts no more."""
-        key = (gang.queue, gang.priority, gang.evicted_for, shape)
-        if self._starts >= MAX_STARTS or key in self._hopeless or not self._budget.may_find_victims(gang):
+        if not self.may_start(gang, shape):
             return None
+        key = self._key(gang, shape)
         found = self._search(gang)
         if found is None:
             if not self._victim_search.exhausted:
@@ -64,6 +72,9 @@ class StartAfterEvictions:
             self._hopeless[key] = None
             return ObserveOnly(found.victims)
         return self._start(gang, found)
+
+    def _key(self, gang: PendingGang, shape: object) -> tuple[str, int, tuple[str, ...], object]:
+        return gang.queue, gang.priority, gang.evicted_for, shape
 
     def start_overdue(self, gang: PendingGang, start_ms: int, allowance: Allowance) -> GangPlacement | None:
         """Evict what runs in the gang's reserved capacity until its start, which has come."""

@@ -37,11 +37,17 @@ class StartNow:
         placement = place(gang, capacity_view.capacity, capacity_view.feasibility, self._seed, allowance)
         if placement is None:
             self._missed[shape, capacity_view.key] = None
+            if capacity_view.capacity is self._capacity_views.unreserved.capacity:
+                self._missed[shape, self._capacity_views.unreserved.key] = None
             return None
         if capacity_view.until_ms:
             placement = replace(placement, until_ms=capacity_view.until_ms)
         self._decisions.start(gang, placement, capacity_view)
         return placement
+
+    def may_start(self, gang: PendingGang, shape: object) -> bool:
+        """Return False if one of this shape found no place though nothing was reserved."""
+        return (shape, self._capacity_views.unreserved.key) not in self._missed
 
     def placement(self, gang: PendingGang) -> GangPlacement | None:
         """Return where the gang could start now, and stay, or None; nothing is taken."""

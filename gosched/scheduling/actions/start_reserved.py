@@ -8,6 +8,7 @@ from gosched.core.commands.plans import GangPlacement
 from gosched.scheduling.actions.reserve import Reserver
 from gosched.scheduling.actions.start_after_evictions import StartAfterEvictions
 from gosched.scheduling.actions.start_now import StartNow
+from gosched.scheduling.backfill.earliest_start import EarliestStart
 from gosched.scheduling.backfill.reserved_starts import ReservedStart, ReservedStarts
 from gosched.scheduling.fairness.queue_limits import Allowance
 from gosched.scheduling.placement.free_capacity import FreeCapacity
@@ -22,6 +23,7 @@ class StartReserved:
         plain: FreeCapacity,
         shape_of: Callable[[PendingGang], object],
         reserved_starts: ReservedStarts,
+        earliest_start: EarliestStart,
         reserver: Reserver,
         start_now: StartNow,
         start_after_evictions: StartAfterEvictions,
@@ -30,6 +32,7 @@ class StartReserved:
         self._plain = plain
         self._shape_of = shape_of
         self._reserved_starts = reserved_starts
+        self._earliest_start = earliest_start
         self._reserver = reserver
         self._start_now = start_now
         self._start_after_evictions = start_after_evictions
@@ -42,8 +45,10 @@ class StartReserved:
         is_due = reserved.start_ms - self._reserver.grace_ms <= self._now_ms
         if not is_due and not self._plain.may_hold(gang):
             return False
-        self._reserver.remove(reserved)
         shape = self._shape_of(gang)
+        if not is_due and not self._may_start(reserved, shape):
+            return False
+        self._reserver.remove(reserved)
         if is_due:
             self._reserved_starts.mark_due(reserved)
         if self._start_now.start(gang, shape) or (is_due and self._start_overdue(reserved, allowance)):
@@ -56,6 +61,18 @@ class StartReserved:
             return True
         self._reserver.add(reserved)
         return False
+
+    def _may_start(self, reserved: ReservedStart, shape: object) -> bool:
+        """Return whether it is worth the while to try. False is certain."""
+        gang, reserved_starts = reserved.gang, self._reserved_starts
+        if self._start_after_evictions.may_start(gang, shape):
+            return True
+        if not self._start_now.may_start(gang, shape):
+            return False
+        if gang.is_preemptible or reserved_starts.may_outrank(gang) or not reserved_starts.all_hold():
+            return True
+        until_ms = min(self._now_ms + gang.span_ms, reserved.start_ms) if gang.is_bounded else reserved.start_ms
+        return self._earliest_start.may_fit_now(gang, until_ms)
 
     def _start_overdue(self, reserved: ReservedStart, allowance: Allowance) -> bool:
         started = self._start_after_evictions.start_overdue(reserved.gang, reserved.start_ms, allowance)

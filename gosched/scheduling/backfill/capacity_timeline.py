@@ -10,9 +10,10 @@ from collections.abc import Callable
 import numpy as np
 
 from gosched.core.commands.plans import GangPlacement
-from gosched.scheduling.backfill.capacity_views import CapacityView, CapacityViews, slots_of
+from gosched.scheduling.backfill.capacity_views import CapacityView, CapacityViews
 from gosched.scheduling.backfill.release_profile import ReleaseProfile
 from gosched.scheduling.backfill.reserved_starts import ReservedStarts
+from gosched.scheduling.backfill.start_lines import slots_of
 from gosched.scheduling.placement.free_capacity import FreeCapacity
 from gosched.scheduling.snapshot.capacity_rows import Freed
 from gosched.scheduling.snapshot.occupancy import Occupied
@@ -45,8 +46,8 @@ class CapacityTimeline:
         ends = min(self._now_ms + gang.span_ms if gang.span_ms else NEVER_MS, until or NEVER_MS)
         # A reserved start is not to rest on the estimate of a gang that came after it.
         self._reserved_starts.record_start(gang, placement, ends if gang.is_bounded else until or NEVER_MS)
-        self._capacity_views.record_start(gang, placement, capacity_view)
         self._release_profile.record_start(gang, placement, ends)
+        self._capacity_views.record_start(gang, placement, capacity_view)
 
     def evict(self, gang: RunningGang, ranks: tuple[int, ...]) -> None:
         """Record that these ranks of the gang, or all of it if there are none, are released early. The fence of the

@@ -12,15 +12,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from gosched.core.commands.plans import GangPlacement
-from gosched.core.cpulist import parse_cpulist
 from gosched.scheduling.backfill.reserved_starts import MIN_BACKFILL_MS, ReservedStarts
+from gosched.scheduling.backfill.start_lines import slots_of
 from gosched.scheduling.placement.feasibility import Feasibility
 from gosched.scheduling.placement.free_capacity import FreeCapacity
-from gosched.scheduling.placement.free_devices import Slot
 from gosched.scheduling.snapshot.capacity_rows import Freed, Rows
 from gosched.scheduling.snapshot.running_gangs import NEVER_MS
-from gosched.scheduling.snapshot.task_requests import PendingGang, TaskRequest
-from gosched.scheduling.snapshot.view import IntArray, NodeColumns
+from gosched.scheduling.snapshot.task_requests import PendingGang
+from gosched.scheduling.snapshot.view import IntArray
 
 Key = tuple[tuple[str, ...], tuple[int, ...]]  # the jobs whose reservations count, and the windows that do
 
@@ -78,7 +77,6 @@ class CapacityViews:
         self._reserved_starts = reserved_starts
         self._now_ms = now_ms
         self._views: dict[Key, CapacityView] = {OPEN: CapacityView(OPEN, plain, feasibility)}
-        self._first_starts: dict[Key, int] = {}  # when the first of what counts begins; 0: never
 
     @property
     def unreserved(self) -> CapacityView:
@@ -112,13 +110,10 @@ class CapacityViews:
             or reserved_starts.is_evictor(gang.job_id)
         ):
             return None
-        key = self._key(gang, NEVER_MS, NEVER_MS)
-        until = self._first_starts.get(key)
-        if until is None:
-            jobs, windows = key
-            starts = [reserved.start_ms for reserved in reserved_starts.all if reserved.gang.job_id in jobs]
-            starts += [reserved_starts.windows[index].start_ms for index in windows]
-            until = self._first_starts[key] = min([start for start in starts if start > self._now_ms], default=0)
+        windows = reserved_starts.windows_of(gang, self._now_ms, NEVER_MS)
+        starts = [reserved_starts.windows[index].start_ms for index in windows]
+        starts.append(reserved_starts.first_after(self._now_ms, gang))
+        until = min([start for start in starts if start > self._now_ms], default=0)
         if until - self._now_ms < max(MIN_BACKFILL_MS, 2 * gang.grace_ms):
             return None
         now = self._view(self._key(gang, self._now_ms + 1, self._now_ms + 1))
@@ -129,13 +124,13 @@ class CapacityViews:
         starts `wait_ms` from now."""
         reservations_end_ms, windows_end_ms = self._ends(gang)
         jobs, windows = self._key(gang, reservations_end_ms + wait_ms, windows_end_ms + wait_ms)
-        return self._base([*[rows.rows for rows in self._reserved_starts.rows_of(jobs)], *self._closed(windows)], ())
+        return self._base([self._reserved_starts.least_of(jobs).rows, *self._closed(windows)], ())
 
     def beside_reservations(self, gang: PendingGang) -> RestrictedCapacity:
         """Return the capacity of now with what reservations leave of their nodes: for victims that have to end before
         any of them."""
         jobs, windows = self._key(gang, *self._ends(gang))
-        return self._base(self._closed(windows), self._reserved_starts.rows_of(jobs))
+        return self._base(self._closed(windows), (self._reserved_starts.least_of(jobs),))
 
     def _closed(self, windows: Sequence[int]) -> list[IntArray]:
         return [self._reserved_starts.window_rows[index] for index in windows]
@@ -160,12 +155,13 @@ class CapacityViews:
         """Make these rows anew: they changed in the plain capacity, or in the reservations."""
         for key, capacity_view in self._views.items():
             if capacity_view.capacity is not self.plain:
-                capacity_view.capacity.put(self._restricted(key, rows))
+                jobs, windows = key
+                limits = self._reserved_starts.least_of(jobs, rows)
+                capacity_view.capacity.put(self._restricted(rows, limits, windows))
 
     def invalidate(self) -> None:
         """Forget the views: the reservations changed."""
         self._views = {OPEN: self._views[OPEN]}
-        self._first_starts.clear()
 
     def _ends(self, gang: PendingGang) -> tuple[int, int]:
         """Return until when the gang has to fit beside reservations, and beside windows: until its time limit. Beside
@@ -184,31 +180,18 @@ class CapacityViews:
         if found is None:
             capacity = self.plain.copy()
             jobs, windows = key
-            restricted_rows = [rows.rows for rows in self._reserved_starts.rows_of(jobs)]
-            restricted_rows += [self._reserved_starts.window_rows[index] for index in windows]
-            if restricted_rows:
-                capacity.put(self._restricted(key, np.unique(np.concatenate(restricted_rows))))
+            limits = self._reserved_starts.least_of(jobs)
+            rows = np.unique(np.concatenate([limits.rows, *self._closed(windows)]))
+            if rows.size:
+                capacity.put(self._restricted(rows, limits, windows))
             found = self._views[key] = CapacityView(
                 key, capacity, self._views[OPEN].feasibility.with_capacity(capacity)
             )
         return found
 
-    def _restricted(self, key: Key, rows: IntArray) -> Rows:
-        jobs, windows = key
+    def _restricted(self, rows: IntArray, limits: Rows, windows: Sequence[int]) -> Rows:
         found = self.plain.rows(rows)
-        for reserved in self._reserved_starts.rows_of(jobs):
-            found.limit_to(reserved)
-        for index in windows:
-            found.close(self._reserved_starts.window_rows[index])
+        found.limit_to(limits)
+        for closed in self._closed(windows):
+            found.close(closed)
         return found
-
-
-def slots_of(gang: PendingGang, placement: GangPlacement, nodes: NodeColumns) -> list[tuple[TaskRequest, list[Slot]]]:
-    """Return the places of the gang's tasks, by group."""
-    by_rank = {task.rank: task for task in placement.tasks}
-    found: list[tuple[TaskRequest, list[Slot]]] = []
-    for request in gang.requests:
-        own = [by_rank[rank] for rank in request.ranks if rank in by_rank]
-        if own:
-            found.append((request, [Slot(nodes.row(t.node_id), t.gpus, parse_cpulist(t.cpus)) for t in own]))
-    return found

@@ -7,7 +7,7 @@ as one that runs for as long again as it has overrun.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,55 +30,55 @@ class ReleaseProfile:
         self._occupied = occupied
         self._evicted: dict[str, tuple[int, ...]] = {}
         self._new: list[tuple[_Placed, int]] = []
-        self._left: list[_Releases] = []
-        self._parts: list[_Releases] = []  # of gangs that ran at first, of fences, of new placements
+        self._left: list[Releases] = []
+        self._all: Releases | None = None
+        self._parts: list[Releases] = []  # of gangs that ran at first, of fences, of new placements
 
     def record_start(self, gang: PendingGang, placement: GangPlacement, end_ms: int) -> None:
         """Add what the gang releases. `end_ms`: when it ends or is evicted at the latest; NEVER_MS: not known."""
         if end_ms < NEVER_MS:
             self._new.append((_placed(gang, placement), end_ms))
             del self._parts[2:]
+            self._all = None
 
     def add_release(self, freed: Freed, at_ms: int) -> None:
         """Add what victims of this cycle release beyond what the gang takes that they are evicted for."""
-        self._left.append(_Releases.at(freed, at_ms))
+        self._left.append(Releases.at(freed, at_ms))
+        self._all = None
 
     def drop_releases(self, victims: Mapping[str, tuple[int, ...]]) -> None:
         """Drop the releases of these jobs, or of these ranks of theirs: their capacity goes to other gangs."""
         self._evicted.update(victims)
         self._parts.clear()
+        self._all = None
 
     def freed(self, after_ms: int, by_ms: int) -> Freed:
         """Return what is released later than the one moment, and not later than the other."""
-        parts = [part.between(after_ms, by_ms) for part in self._known()]
-        return Freed(
-            rows=np.concatenate([part.rows for part in parts]),
-            amounts=np.concatenate([part.amounts for part in parts]),
-            gpu_rows=np.concatenate([part.gpu_rows for part in parts]),
-            gpus=np.concatenate([part.gpus for part in parts]),
-            gpu_millis=np.concatenate([part.gpu_millis for part in parts]),
-            cpus=[entry for part in parts for entry in part.cpus],
-        )
+        return self.releases().between(after_ms, by_ms)
 
     def steps(self) -> tuple[IntArray, IntArray]:
         """Return the moment of each release and its amounts by column; on ready nodes only."""
-        ends = np.concatenate([part.ends for part in self._known()])
-        rows = np.concatenate([part.freed.rows for part in self._known()])
-        amounts = np.concatenate([part.freed.amounts for part in self._known()])
-        ready = self._view.nodes.ready[rows]
-        return ends[ready], amounts[ready]
+        known = self.releases()
+        ready = self._view.nodes.ready[known.freed.rows]
+        return known.ends[ready], known.freed.amounts[ready]
 
-    def _known(self) -> list[_Releases]:
+    def releases(self) -> Releases:
+        """Return all releases that are known."""
+        if self._all is None:
+            self._all = Releases.merged(self._known())
+        return self._all
+
+    def _known(self) -> list[Releases]:
         view, nodes = self._view, self._view.nodes
         if not self._parts:
             self._parts = [self._of_holders(), _of_fences(view, self._now_ms)]
         if len(self._parts) < 3:
             new = Occupied(nodes, [gang for gang, _ in self._new])
             ends = np.array([end for _, end in self._new], dtype=np.int64)
-            self._parts.append(_Releases.of(new, ends[new.gang]))
+            self._parts.append(Releases.of(new, ends[new.gang]))
         return [*self._parts, *self._left]
 
-    def _of_holders(self) -> _Releases:
+    def _of_holders(self) -> Releases:
         """Return the releases of running gangs. What is evicted for a fence is counted with the fence."""
         occupied, view, now_ms = self._occupied(), self._view, self._now_ms
         by_task = np.array([gang.ends_ms(now_ms) for gang in occupied.gangs], dtype=np.int64)[occupied.gang]
@@ -88,11 +88,11 @@ class ReleaseProfile:
             leaving = np.array([gang.is_stopping for gang in occupied.gangs], dtype=np.bool_)[occupied.gang]
             fenced = view.nodes.rows(tuple(view.freed_soon))
             by_task[leaving & np.isin(occupied.row, fenced)] = NEVER_MS
-        return _Releases.of(occupied, by_task)
+        return Releases.of(occupied, by_task)
 
 
 @dataclass(frozen=True, slots=True)
-class _Releases:
+class Releases:
     """Releases in order of their moments, with the moments of amounts, of GPUs and of owned CPUs."""
 
     ends: IntArray
@@ -101,20 +101,20 @@ class _Releases:
     freed: Freed
 
     @staticmethod
-    def at(freed: Freed, end_ms: int) -> _Releases:
+    def at(freed: Freed, end_ms: int) -> Releases:
         """Return releases that happen at one moment."""
         count, devices = len(freed.rows), len(freed.gpu_rows)
         ends, gpu_ends = np.full(count, end_ms, dtype=np.int64), np.full(devices, end_ms, dtype=np.int64)
-        return _Releases(ends, gpu_ends, [end_ms] * len(freed.cpus), freed)
+        return Releases(ends, gpu_ends, [end_ms] * len(freed.cpus), freed)
 
     @staticmethod
-    def of(occupied: Occupied[G], ends: IntArray) -> _Releases:
+    def of(occupied: Occupied[G], ends: IntArray) -> Releases:
         """Return the releases of these tasks. `ends`: of each task; one with NEVER_MS is left out."""
         tasks = _ascending(ends)
         devices = _ascending(ends[occupied.device_task])
         owners = occupied.device_task[devices]
         cpus = sorted([(int(ends[t]), row, mask) for t, row, mask in occupied.cpus if ends[t] < NEVER_MS])
-        return _Releases(
+        return Releases(
             ends[tasks],
             ends[owners],
             [end for end, _, _ in cpus],
@@ -124,6 +124,26 @@ class _Releases:
                 gpu_rows=occupied.row[owners],
                 gpus=occupied.device[devices],
                 gpu_millis=occupied.device_millis[devices],
+                cpus=[(row, mask) for _, row, mask in cpus],
+            ),
+        )
+
+    @staticmethod
+    def merged(parts: Sequence[Releases]) -> Releases:
+        """Return the releases of all parts."""
+        ends, gpu_ends = np.concatenate([p.ends for p in parts]), np.concatenate([p.gpu_ends for p in parts])
+        order, gpu_order = np.argsort(ends, kind="stable"), np.argsort(gpu_ends, kind="stable")
+        cpus = sorted([(end, *cpu) for p in parts for end, cpu in zip(p.cpu_ends, p.freed.cpus, strict=True)])
+        return Releases(
+            ends[order],
+            gpu_ends[gpu_order],
+            [end for end, _, _ in cpus],
+            Freed(
+                rows=np.concatenate([part.freed.rows for part in parts])[order],
+                amounts=np.concatenate([part.freed.amounts for part in parts])[order],
+                gpu_rows=np.concatenate([part.freed.gpu_rows for part in parts])[gpu_order],
+                gpus=np.concatenate([part.freed.gpus for part in parts])[gpu_order],
+                gpu_millis=np.concatenate([part.freed.gpu_millis for part in parts])[gpu_order],
                 cpus=[(row, mask) for _, row, mask in cpus],
             ),
         )
@@ -157,7 +177,7 @@ def _placed(gang: PendingGang, placement: GangPlacement) -> _Placed:
     return _Placed(gang.job_id, tuple([request.resources for request in gang.requests]), tuple(holdings))
 
 
-def _of_fences(view: View, now_ms: int) -> _Releases:
+def _of_fences(view: View, now_ms: int) -> Releases:
     """Return what fences leave over: it is released once the last of the stopping gangs has ended."""
     nodes = view.nodes
     soon: Mapping[str, FreedSoon] = {
@@ -175,7 +195,7 @@ def _of_fences(view: View, now_ms: int) -> _Releases:
         gpu_millis=devices[:, 2],
         cpus=[],
     )
-    return _Releases.at(freed, now_ms + max(grace, 1))
+    return Releases.at(freed, now_ms + max(grace, 1))
 
 
 def _devices(nodes: NodeColumns, soon: Mapping[str, FreedSoon]) -> IntArray:

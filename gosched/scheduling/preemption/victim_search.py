@@ -19,7 +19,8 @@ import numpy as np
 
 from gosched.core.commands.plans import Cause, GangPlacement
 from gosched.core.sharing import Amounts, add_to, lineage
-from gosched.scheduling.backfill.capacity_views import RestrictedCapacity, slots_of
+from gosched.scheduling.backfill.capacity_views import RestrictedCapacity
+from gosched.scheduling.backfill.start_lines import slots_of
 from gosched.scheduling.fairness.queue_limits import Allowance
 from gosched.scheduling.placement.domains import domain_masks
 from gosched.scheduling.placement.feasibility import Feasibility

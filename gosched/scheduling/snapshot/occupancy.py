@@ -39,7 +39,7 @@ class Occupied(Generic[G]):
     def __init__(self, nodes: NodeColumns, gangs: Sequence[G]) -> None:
         #: In the order given.
         self.gangs = gangs
-        row_of = {node_id: row for row, node_id in enumerate(nodes.ids)}
+        row_of: dict[str, int] = {}  # of nodes that were seen; below zero if a node is unknown
         most = nodes.gpu_free.shape[1]
         rows: list[int] = []
         ranks: list[int] = []
@@ -53,8 +53,9 @@ class Occupied(Generic[G]):
             first = len(vectors)
             vectors += [column_amounts(each, nodes) for each in gang.each]
             for rank, group, node_id, gpus, cpus, _ in gang.holdings:
-                row = row_of.get(node_id)
-                if row is None:
+                if (row := row_of.get(node_id)) is None:
+                    row = row_of[node_id] = nodes.find(node_id)
+                if row < 0:
                     continue
                 millis = min(gang.each[group].gpu_millis, MILLI)
                 if gpus:

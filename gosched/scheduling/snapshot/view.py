@@ -112,6 +112,11 @@ class NodeColumns:
         """Return the row of a node that is known to be there."""
         return bisect_left(self.ids, node_id)
 
+    def find(self, node_id: str) -> int:
+        """Return the row of a node; -1 if it is not known."""
+        row = self.row(node_id)
+        return row if row < len(self.ids) and self.ids[row] == node_id else -1
+
     def rows(self, node_ids: list[str] | tuple[str, ...]) -> IntArray:
         """Return the rows of the nodes; unknown ids are left out."""
         found = [self.row(node_id) for node_id in node_ids]
