@@ -73,7 +73,7 @@ format: $(STAMP) ## rewrite the sources in the one style
 proto: $(STAMP) ## generate gosched/wire/v1 from proto/
 	$(PY) proto/generate.py
 
-BENCHMARKS := $(filter-out __init__ report,$(basename $(notdir $(wildcard benchmarks/*.py))))
+BENCHMARKS := $(filter-out __init__ report pairs,$(basename $(notdir $(wildcard benchmarks/*.py))))
 
 bench: $(STAMP) ## measure; the figures go to benchmarks/results.json
 	for name in $(BENCHMARKS); do $(PY) -m benchmarks.$$name; done
