@@ -46,7 +46,7 @@ def _measured(checkout: Path, part: str) -> dict[str, tuple[float, str]]:
     if function == "main":
         code = f"from benchmarks import {module} as b; b.main()"
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    command = [checkout / ".venv" / "bin" / "python", "-c", code]
+    command = [str(checkout / ".venv" / "bin" / "python"), "-c", code]
     done = subprocess.run(
         command, cwd=checkout, env=environment, stdout=subprocess.PIPE, text=True, timeout=LIMIT_S, check=True
     )
