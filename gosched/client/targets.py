@@ -24,7 +24,7 @@ from gosched.wire.metadata import LEADER
 if TYPE_CHECKING:
     from gosched.wire.probe import Obstacle
 
-AVOID_LEADER_S = 60.0  # that could not be reached from here: other masters pass calls on meanwhile
+AVOID_LEADER_S = 600.0  # that could not be reached from here: other masters pass calls on meanwhile
 LEARN_EVERY_S = 10.0  # between two looks at which masters there are
 LOOK_AT_FILES_S = 2.0  # between two looks at the TLS files
 TRY_S = 3.0  # one master's time for one call; one that is frozen never answers
