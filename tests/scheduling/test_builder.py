@@ -111,6 +111,21 @@ def test_a_view_does_not_change_when_the_state_goes_on() -> None:
     assert_equal(later.nodes, anew(state).nodes)
 
 
+def test_views_share_the_columns_of_nodes_that_did_not_change_and_cannot_write_them() -> None:
+    state = state_of([node("a"), node("b")])
+    builder = ViewBuilder()
+    builder.reset(state)
+    one, same = builder.view(state).nodes, builder.view(state).nodes
+    assert one.capacity is same.capacity
+    assert one.free is not same.free
+    with pytest.raises(ValueError, match="read-only"):
+        one.capacity[0, 0] = 1
+    one.free[0, 0] = 1  # its own
+    state.put_node(replace(state.nodes["b"], state=NodeState.CORDONED))
+    builder.apply(state, [NodeChanged(node_id="b", before=NodeState.READY, after=NodeState.CORDONED)])
+    assert (one.ready.tolist(), builder.view(state).nodes.ready.tolist()) == ([True, True], [True, False])
+
+
 def test_what_a_task_holds_shows_after_its_event_and_not_before() -> None:
     state = state_of([node("a", cpu=4, gpu=2)])
     builder = ViewBuilder()

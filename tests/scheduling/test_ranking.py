@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -23,8 +24,7 @@ Needs = list[tuple[int, int]]
 
 def columns(draw: random.Random, count: int) -> NodeColumns:
     nodes = view_of([node(f"n{i:03}", cpu=draw.randint(1, 16), mem=draw.randint(1, 16)) for i in range(count)]).nodes
-    nodes.ready[:] = [draw.random() < 0.9 for _ in range(count)]
-    return nodes
+    return replace(nodes, ready=np.array([draw.random() < 0.9 for _ in range(count)]))
 
 
 def best_of_all(keys: IntArray, ready: BoolArray, free: IntArray, needs: Needs, mask: BoolArray) -> int:

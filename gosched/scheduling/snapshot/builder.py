@@ -45,6 +45,8 @@ class ViewBuilder:
     def __init__(self, tracked_labels: Iterable[str] = ()) -> None:
         #: The live columns: to be read on the owner's thread, and not to be changed.
         self.nodes = NodeColumns.empty()
+        #: What views share of them; None: a node's own record has changed since.
+        self._shared: NodeColumns | None = None
         self._label_counts = LabelCounts(tracked_labels)
         self._gangs: dict[str, PendingGang] = {}
         self._demand: dict[str, Amounts] = {}
@@ -56,7 +58,7 @@ class ViewBuilder:
         self._changed_jobs: dict[str, None] = {}  # jobs whose tasks or fence changed since the newest view
 
     def reset(self, state: ClusterState) -> None:
-        self.nodes = NodeColumns.empty()
+        self.nodes, self._shared = NodeColumns.empty(), None
         self._refresh_nodes(state, list(state.nodes))
         self._gangs, self._demand, self._avoided = {}, {}, Counter()
         self._live, self._workload = {}, Counter()
@@ -96,7 +98,7 @@ class ViewBuilder:
         self._refresh_holders(state)
         return View(
             revision=state.revision,
-            nodes=self.nodes.copy(),
+            nodes=self._node_columns(),
             pending=tuple(self._gangs.values()),
             queues=state.queues.copy(),
             quotas=state.quotas.copy(),
@@ -115,9 +117,15 @@ class ViewBuilder:
             freed_soon={node: _freed_soon(state, node) for node in state.fenced.placements},
         )
 
+    def _node_columns(self) -> NodeColumns:
+        if self._shared is None:
+            self._shared = self.nodes.frozen()
+        return self._shared.with_load_of(self.nodes)
+
     def _refresh_nodes(self, state: ClusterState, node_ids: Sequence[str]) -> None:
         if not node_ids:
             return
+        self._shared = None
         self._insert_rows(sorted(set(node_ids).difference(self.nodes.ids)))
         nodes = self.nodes
         records = [state.nodes[node_id] for node_id in node_ids]
@@ -172,6 +180,7 @@ class ViewBuilder:
         rows = nodes.rows(tuple(gone)).tolist()
         if not rows:
             return
+        self._shared = None
         without = dict.fromkeys(rows)
         left = [row for row in range(len(nodes)) if row not in without]
         nodes.ids = [nodes.ids[row] for row in left]

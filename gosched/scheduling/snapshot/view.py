@@ -1,14 +1,15 @@
 """What the planner sees: nodes as columns, pending gangs as records, and how the cluster is shared.
 
-Invariant: a view shares nothing that changes: its arrays are copies, its records are frozen. Rows ascend by node id, so
-a tie that is broken by row is broken by id.
+Invariant: a view shares nothing that changes. Its records are frozen, its arrays are copies; the columns of nodes that
+are equal in several views are one copy, which nothing can write. Rows ascend by node id, so a tie that is broken by row
+is broken by id.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -106,6 +107,24 @@ class NodeColumns:
             taint_sets=self.taint_sets.copy(),
             custom=self.custom.copy(),
             labels=self.labels.copy(),
+        )
+
+    def frozen(self) -> NodeColumns:
+        """Return a copy that views can share; its arrays can't be written."""
+        copy = self.copy()
+        for shared in fields(copy):
+            column = getattr(copy, shared.name)
+            if isinstance(column, np.ndarray):
+                column.setflags(write=False)
+        return copy
+
+    def with_load_of(self, other: NodeColumns) -> NodeColumns:
+        """Return these columns with a copy of what tasks hold in `other`, which are of the same nodes."""
+        return replace(
+            self,
+            free=other.free.copy(order="F"),
+            gpu_free=other.gpu_free.copy(),
+            cpus_owned=other.cpus_owned.copy(),
         )
 
     def row(self, node_id: str) -> int:
