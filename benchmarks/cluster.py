@@ -1,5 +1,6 @@
 """Whole clusters of real processes on loopback: failover as users see it, submissions per second, tasks per second
-from submission to committed placement at 1,000 and 5,000 simulated nodes, and how soon a waiting gang starts.
+from submission to committed placement at 1,000 and 5,000 simulated nodes, jobs per second from submission to their end
+with a real agent and what its processes and the masters' cost, and how soon a waiting gang starts.
 
 A simulated node registers like an agent and is told to start tasks, but runs none and sends no heartbeats: leases are
 long here.
@@ -16,13 +17,15 @@ import time
 import uuid
 from collections.abc import Iterator
 from concurrent import futures
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import grpc
+import psutil
 
 from benchmarks.report import Report
 from gosched.cli.local_cluster import AgentShape, LocalCluster
+from gosched.cli.local_program import Program
 from gosched.client import NotSubmitted
 from gosched.config import parse_job_file
 from gosched.core.records.job import JobState
@@ -122,6 +125,41 @@ def placements(report: Report, nodes: int) -> None:
         report.add(f"elections_under_load_{nodes}", client.get_status().epoch - epoch, "elections", 1)
 
 
+def ended(report: Report) -> None:
+    """Jobs that do nothing, each of one task, from the first submission until the last has ended on the only node. The
+    supervisors' time is not in the figures of the agent: the kernel counts it for no process that lives on."""
+    agent = AgentShape(resources={"cpu": 64, "memory": "64Gi"})
+    settings = {"retention": {"max_jobs": 100_000}}
+    with LocalCluster(masters=3, agents=[agent], settings=settings) as cluster, cluster.client() as client:
+        jobs = 20 if report.smoke else 1000
+        for warm in (True, False):
+            specs = [_spec(f"ended-{warm}-{i}", count=1, cpu="1") for i in range(jobs // 10 if warm else jobs)]
+            before = {kind: _cpu_s(programs) for kind, programs in _kinds(cluster).items()}
+            began = time.monotonic()
+            client.submit_all(specs)
+            until(lambda: not ((status := client.get_status()).pending or status.running), "all jobs have ended", 300)
+        report.add("ended_single_jobs", jobs / (time.monotonic() - began), "jobs/s", jobs)
+        for kind, programs in _kinds(cluster).items():
+            report.add(f"ended_single_jobs_cpu_{kind}", 1000 * (_cpu_s(programs) - before[kind]) / jobs, "ms/job", jobs)
+
+
+def _kinds(cluster: LocalCluster) -> dict[str, list[Program]]:
+    leader = cluster.leader()
+    followers = [master for master in cluster.masters.values() if master is not leader]
+    return {"leader": [leader], "followers": followers, "agent": list(cluster.agents.values())}
+
+
+def _cpu_s(programs: list[Program]) -> float:
+    """Seconds of CPU of the programs and of the processes below them, as far as these live."""
+    found = [psutil.Process(program.pid) for program in programs]
+    total = 0.0
+    for process in [below for top in found for below in (top, *top.children())]:
+        with suppress(psutil.NoSuchProcess):
+            times = process.cpu_times()
+            total += times.user + times.system
+    return total
+
+
 def joining(report: Report, folder: Path) -> None:
     """A gang waits for a second node; from that node's registration to the gang's committed placement."""
     took = []
@@ -181,6 +219,7 @@ def main() -> None:
         failover(report, Path(folder))
         joining(report, Path(folder))
     submissions(report)
+    ended(report)
     for nodes in (50,) if report.smoke else (1000, 5000):
         placements(report, nodes)
 

@@ -145,6 +145,11 @@ class Replication(Protocol):
         """Ask the most caught-up follower to take over, as far as it can."""
         ...
 
+    def say_alive(self) -> None:
+        """Say that this front is at work. One that cannot serve its loop for long says so now and then: a leader whose
+        front stands still gives up the lead."""
+        ...
+
     async def take_snapshot(self) -> None: ...
 
     def set_log_level(self, level: str) -> None:

@@ -110,6 +110,9 @@ class MemoryReplication:
     def watch_role(self, listener: Callable[[Role], None]) -> None:
         self._role_listeners.append(listener)
 
+    def say_alive(self) -> None:
+        pass
+
     async def transfer_leadership(self) -> None:
         others = [i for i in self._cluster.members if i != self._id]
         if others:

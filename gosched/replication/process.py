@@ -124,7 +124,7 @@ class ProcessReplication:
             )
         self._reader, self._writer = await asyncio.open_unix_connection(sock=ours, limit=1 << 24)
         self._reading = asyncio.create_task(self._read())
-        self._living = asyncio.create_task(self._say_alive())
+        self._living = asyncio.create_task(self._keep_saying_alive())
         try:
             async with asyncio.timeout(START_TIMEOUT_S):
                 await self._started.wait()
@@ -209,11 +209,14 @@ class ProcessReplication:
         batch = encode_batch(self._proposer, number, commands, level=self._applier.state.feature_level)
         self._send(raft_pb2.ReplicaFrame(propose=raft_pb2.Propose(proposal=number, batch=batch)))
 
-    async def _say_alive(self) -> None:
+    def say_alive(self) -> None:
+        if not self._closing and self._writer.transport.get_write_buffer_size() < _MAX_UNREAD_BYTES:
+            self._send(raft_pb2.ReplicaFrame(front_alive=raft_pb2.FrontAlive()))
+
+    async def _keep_saying_alive(self) -> None:
         """Tells the replica that this loop turns: a leader whose front stands still must give up the lead."""
         while not self._closing:
-            if self._writer.transport.get_write_buffer_size() < _MAX_UNREAD_BYTES:
-                self._send(raft_pb2.ReplicaFrame(front_alive=raft_pb2.FrontAlive()))
+            self.say_alive()
             await asyncio.sleep(_ALIVE_S)
 
     def _send(self, frame: raft_pb2.ReplicaFrame) -> None:

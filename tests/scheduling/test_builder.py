@@ -86,6 +86,17 @@ def anew(state: ClusterState) -> View:
     return builder.view(state)
 
 
+def test_a_reset_says_now_and_then_that_it_is_at_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A leader with 100,000 pending jobs was taken for one that stands still, and gave up the lead again and again."""
+    monkeypatch.setattr("gosched.scheduling.snapshot.builder.JOBS_AT_ONCE", 2)
+    state = state_of([node("a")], [job(number, group()) for number in range(1, 6)])
+    said: list[int] = []
+    builder = ViewBuilder()
+    builder.reset(state, at_work=lambda: said.append(len(builder.view(state).pending)))
+    assert said == [2, 4, 5]
+    assert_same(builder.view(state), anew(state))
+
+
 def test_a_view_does_not_change_when_the_state_goes_on() -> None:
     state = state_of([node("a"), node("c")], [job(1, group())])
     builder = ViewBuilder()

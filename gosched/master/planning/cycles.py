@@ -97,7 +97,7 @@ class Cycles:
         self._lines: Lines = {}
 
     def reset(self) -> None:
-        self._builder.reset(self._state)
+        self._builder.reset(self._state, at_work=self._replication.say_alive)
         self._planner.reset()
         self._planned = -1
         self._wake.set()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -38,6 +38,8 @@ from gosched.scheduling.snapshot.running_gangs import RunningGang, running_gang
 from gosched.scheduling.snapshot.task_requests import PendingGang, pending_gang
 from gosched.scheduling.snapshot.view import GPU_MODEL, FreedSoon, IntArray, NodeColumns, TaskKind, View
 
+JOBS_AT_ONCE = 1000  # of a reset, between two signs of work
+
 
 class ViewBuilder:
     """The source of views. `tracked_labels` are those of jobs for which plugins ask how many tasks are where."""
@@ -57,7 +59,8 @@ class ViewBuilder:
         self._repairs: dict[str, PendingGang] = {}
         self._changed_jobs: dict[str, None] = {}  # jobs whose tasks or fence changed since the newest view
 
-    def reset(self, state: ClusterState) -> None:
+    def reset(self, state: ClusterState, at_work: Callable[[], None] = lambda: None) -> None:
+        """Begin anew with a state. `at_work` is called now and then: many live jobs take seconds."""
         self.nodes, self._shared = NodeColumns.empty(), None
         self._refresh_nodes(state, list(state.nodes))
         self._gangs, self._demand, self._avoided = {}, {}, Counter()
@@ -65,7 +68,9 @@ class ViewBuilder:
         self._holders, self._repairs = {}, {}
         live = [job.id for job in state.jobs.values() if not job.state.is_final]
         self._changed_jobs = dict.fromkeys(live)
-        self._refresh_gangs(state, live)
+        for first in range(0, len(live), JOBS_AT_ONCE):
+            self._refresh_gangs(state, live[first : first + JOBS_AT_ONCE])
+            at_work()
         self._label_counts.reset(state)
 
     def apply(self, state: ClusterState, events: Iterable[Event]) -> None:
