@@ -11,6 +11,7 @@ from gosched.core.records.allocation import TaskPlacement
 from gosched.core.records.job import JobState
 from gosched.core.records.queue import Queue, QueueOrder
 from gosched.core.records.reservation import Reservation, Share
+from gosched.core.spec.dependency import Condition, Dependency
 from gosched.core.spec.policies import Preemption
 from gosched.scheduling import Policy
 from gosched.sim.cluster import simulator as module
@@ -102,6 +103,17 @@ def test_finished_jobs_are_dropped_from_the_state(monkeypatch: pytest.MonkeyPatc
     simulator = Simulator([job(i, 1, name=f"j{i}") for i in range(100)], nodes(), Policy())
     assert len(simulator.run().jobs) == 100
     assert len(simulator.state.jobs) <= 21
+
+
+def test_jobs_that_others_may_wait_for_are_kept_for_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "FEW_KEPT_JOBS", 10)
+    jobs = [job(i, 1, name=f"j{i}") for i in range(60)]
+    last = job(100, 1, name="last", after=(Dependency(job="j0", condition=Condition.SUCCESS),))
+    alone, waited_for = Simulator(jobs, nodes(), Policy()), Simulator([*jobs, last], nodes(), Policy())
+    alone.run()
+    assert len(alone.state.jobs) <= 21
+    assert {record.state for record in waited_for.run().jobs.values()} == {JobState.SUCCEEDED}
+    assert len(waited_for.state.jobs) == 61
 
 
 class Evicting:

@@ -43,6 +43,7 @@ from gosched.state_machine import apply
 
 START_MS = 1_767_225_600_000  # 2026-01-01 00:00 UTC: a moment 0 would read as "never" in the records
 KEPT_JOBS = 10_000  # finished ones, as by default in a master
+FEW_KEPT_JOBS = 500  # of a trace whose jobs wait for no others: nothing asks for one that has ended
 RETRY_MS, LONGEST_RETRY_MS = 50, 1000  # as a master does when a gang of a plan was refused
 MOST_NEWS = 10_000  # events
 MOST_IDLE_STEPS = 10_000  # moments in a row at which nothing changed: the rest waits for ever
@@ -103,6 +104,7 @@ class Simulator:
         period_ms: int = 0,
     ) -> None:
         self._jobs = jobs
+        self._kept_jobs = KEPT_JOBS if any(job.spec.after for job in jobs) else min(KEPT_JOBS, FEW_KEPT_JOBS)
         self._policy = policy
         self._seed = seed
         self._period_ms = period_ms
@@ -282,9 +284,9 @@ class Simulator:
 
     def _drop_finished(self) -> None:
         """Drop finished jobs as a master does; seldom, since it looks at all that are kept."""
-        if len(self.state.finished) > 2 * KEPT_JOBS:
+        if len(self.state.finished) > 2 * self._kept_jobs:
             self._update_view()
-            self._tell(DropFinishedJobs(keep=KEPT_JOBS, ended_before_ms=0))
+            self._tell(DropFinishedJobs(keep=self._kept_jobs, ended_before_ms=0))
 
     # What came of it
 
