@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import psutil
 import pytest
 
+from gosched.agent.supervisor import records
+from gosched.agent.supervisor.commands import run
+from gosched.agent.supervisor.family import start_time
 from gosched.agent.supervisor.launch import Launch
 from gosched.agent.tasks import nursery
+from gosched.agent.tasks.processes import boot_id
 from gosched.agent.tasks.spool import Spool
 from gosched.core.records.task import TaskState
 from tests.agent.conftest import wait_for
@@ -85,6 +91,14 @@ class Started:
         return said, ending.exit_code
 
 
+def is_free(supervisor: int) -> bool:
+    """Return whether it attends to no task; it may have ended."""
+    try:
+        return os.readlink(f"/proc/{supervisor}/cwd") == "/"
+    except FileNotFoundError:
+        return True
+
+
 @pytest.fixture
 def forks(tmp_path: Path) -> Iterator[nursery.Nursery]:
     made = nursery.Nursery(lambda pid: None, tmp_path)
@@ -97,15 +111,18 @@ def test_a_free_supervisor_goes_on_with_the_next_task_and_keeps_nothing_of_the_l
 ) -> None:
     pids, descriptors = set(), set()
     for number in range(8):
-        task = Started(forks, tmp_path / str(number), "sh", "-c", f"sleep 0.05; pwd; ls /proc/self/fd; exit {number}")
+        waits = f"while [ ! -e {tmp_path}/go-{number} ]; do sleep 0.02; done"
+        task = Started(forks, tmp_path / str(number), "sh", "-c", f"{waits}; pwd; ls /proc/self/fd; exit {number}")
         pids.add(task.supervisor())
+        assert os.read(task.line, 1) == b"+"
         descriptors.add(len(os.listdir(f"/proc/{task.supervisor()}/fd")))
-        assert task.end() == (b"+", number)
+        (tmp_path / f"go-{number}").touch()
+        assert task.end() == (b"", number)
         told = [path.read_text().split() for path in task.spool.logs.glob("stdout-*.log")]
         assert told == [[str(tmp_path / str(number)), "0", "1", "2", "3"]]
-        wait_for(lambda: os.readlink(f"/proc/{max(pids)}/cwd") == "/", why="it is free")
-    assert len(pids) <= 4, "now and then the nursery has not heard yet that it is free"
-    assert max(descriptors) - min(descriptors) <= 2, "it may have been looked at before its logs were open"
+        wait_for(partial(is_free, task.supervisor()))
+    assert len(pids) < 8, "now and then the nursery has not heard yet that it is free"
+    assert len(descriptors) == 1
 
 
 def test_a_busy_supervisor_gets_no_other_task_and_outlives_its_nursery(forks: nursery.Nursery, tmp_path: Path) -> None:
@@ -144,3 +161,48 @@ def test_a_supervisor_that_waits_in_vain_ends(forks: nursery.Nursery, tmp_path: 
     task = Started(forks, tmp_path / "task", "true")
     task.end()
     wait_for(lambda: not psutil.pid_exists(task.supervisor()))
+
+
+def test_no_task_is_lost_where_a_supervisor_has_had_its_last(
+    forks: nursery.Nursery, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few = "supervisor import nursery; nursery.MAX_TASKS = 2; nursery.main()"
+    program = nursery._PROGRAM.replace("supervisor.nursery import main; main()", few)
+    assert few in program
+    monkeypatch.setattr(nursery, "_PROGRAM", program)
+    pids = set()
+    for number in range(6):
+        task = Started(forks, tmp_path / str(number), "true")
+        pids.add(task.supervisor())
+        assert task.end() == (b"+", 0)
+        wait_for(partial(is_free, task.supervisor()))
+    assert len(pids) >= 3
+
+
+def test_a_supervisor_that_a_task_has_changed_attends_to_no_other(forks: nursery.Nursery, tmp_path: Path) -> None:
+    changes = ("renice -n 19 -p $PPID", "prlimit --core=0 --pid $PPID", "taskset -p 1 $PPID")
+    for number, change in enumerate(changes):
+        first = Started(forks, tmp_path / f"first-{number}", "sh", "-c", f"sleep 0.2; {change}")
+        changed = first.supervisor()
+        assert first.end() == (b"+", 0)
+        wait_for(lambda pid=changed: not psutil.pid_exists(pid), why=change)
+
+
+def test_commands_run_where_a_full_disk_has_no_place_for_their_output(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / records.LOG).mkdir()  # so that it cannot be made
+    monkeypatch.setattr(records.Output, "is_file", True)
+    assert run(("touch", "ran"))
+    assert (tmp_path / "ran").exists()
+
+
+def test_a_directory_whose_task_has_ended_is_no_copy_though_its_supervisor_is_elsewhere(tmp_path: Path) -> None:
+    spool = Spool(tmp_path / "task")
+    spool.path.mkdir()
+    me = {"pid": os.getpid(), "start_time": start_time(os.getpid()), "boot_id": boot_id()}
+    (spool.path / records.SUPERVISOR).write_text(json.dumps(me))
+    assert spool.runs_elsewhere() == str(Path.cwd())
+    (spool.path / records.EXIT).write_text("{}")
+    assert spool.runs_elsewhere() == ""

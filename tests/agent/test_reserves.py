@@ -56,3 +56,12 @@ def test_not_more_than_a_bound_are_kept(tmp_path: Path, monkeypatch: pytest.Monk
     kept.take_back(first, NAMES)
     assert len(list((tmp_path / "spare").iterdir())) == 1
     assert len(list(first.iterdir())) == 1
+
+
+def test_a_spare_file_that_a_loss_of_power_has_emptied_is_given_to_no_task(tmp_path: Path) -> None:
+    spare = directory(tmp_path, "spare")
+    (spare / "7").touch()
+    kept, task = Reserves(spare), directory(tmp_path, "task")
+    assert not list(spare.iterdir())
+    kept.give(task, NAMES[:1])
+    assert (task / f"{NAMES[0]}.tmp").stat().st_size == RESERVED_BYTES

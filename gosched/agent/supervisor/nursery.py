@@ -19,6 +19,7 @@ from __future__ import annotations
 import gc
 import json
 import os
+import resource
 import select
 import signal
 import socket
@@ -28,6 +29,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from gosched.agent.supervisor import supervise
+from gosched.agent.supervisor.control_group import cgroup_of
 from gosched.agent.supervisor.family import start_time
 from gosched.agent.supervisor.records import Output, complain
 
@@ -36,6 +38,7 @@ MAX_KEPT = 64  # supervisors that may come back, busy ones included: each is a d
 MAX_TASKS = 1000  # of one supervisor
 IDLE_S = 1.0  # that a supervisor waits for its next task
 
+LIMITS = sorted({getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")})
 STAY, FREE = b"stay", b"free"  # said to a supervisor: wait for another task; and by it: it does
 
 
@@ -64,12 +67,14 @@ class Nursery:
     def run(self) -> None:
         """Serve the agent until it ends."""
         while True:
+            asked = False
             for fd, _ in self.poll.poll(IDLE_S * 1000 if self.free else None):
                 if fd == self.agent.fileno():
-                    if not self.serve():
-                        return
-                elif fd in self.kept:  # it may have been dropped meanwhile
+                    asked = True
+                else:
                     self.hear(self.kept[fd])
+            if asked and not self.serve():  # now that it is known who is free
+                return
             while self.free and self.free[0].free_at < time.monotonic() - IDLE_S:
                 self.drop(self.free[0])
 
@@ -91,7 +96,7 @@ class Nursery:
         """Take note that a supervisor is free, or has ended."""
         try:
             is_free = supervisor.socket.recv(MAX_MESSAGE, socket.MSG_DONTWAIT) == FREE
-        except BlockingIOError:  # the news was of one that had this descriptor before
+        except BlockingIOError:  # nothing came after all
             return
         except OSError:
             is_free = False
@@ -115,6 +120,7 @@ class Nursery:
             supervisor = self.free.pop()  # the one whose memory is warm
             try:
                 socket.send_fds(supervisor.socket, [message], descriptors)
+                os.kill(supervisor.pid, signal.SIGCONT)  # the last task's user may have stopped it
             except OSError:  # it was killed
                 self.drop(supervisor)
                 continue
@@ -164,13 +170,13 @@ def live(message: bytes, descriptors: list[int], nursery: socket.socket, inherit
         for descriptor in (1, 2):
             os.dup2(nowhere, descriptor)
         os.close(nowhere)
-        Output.is_file = True
         woken = supervise.prepare_process()
+        made = condition()
         may_stay = False  # until the nursery has seen it
-        for _ in range(MAX_TASKS):
-            is_clean = attend(message, descriptors, woken)
+        for left in reversed(range(MAX_TASKS)):
+            is_clean = attend(message, descriptors, woken) and condition() == made
             may_stay = may_stay or has_come(nursery)
-            if not (is_clean and may_stay):
+            if not (is_clean and may_stay and left):
                 break
             nursery.send(FREE)
             message, descriptors, _, _ = socket.recv_fds(nursery, MAX_MESSAGE, 2)
@@ -189,11 +195,22 @@ def attend(directory: bytes, descriptors: list[int], woken: int) -> bool:
     for descriptor in descriptors:
         os.set_inheritable(descriptor, False)
     os.chdir(directory)
+    Output.is_file = True
     is_clean = supervise.main(woken, line=descriptors[1] if len(descriptors) > 1 else -1)
+    Output.is_file = False
     os.chdir("/")  # before it is free: by its directory others know which task it attends to
     for descriptor in descriptors:
         os.close(descriptor)
     return is_clean
+
+
+def condition() -> tuple[object, ...]:
+    """Return what tasks inherit from this process, and one of the same user, or of root, can change in it."""
+    with open("/proc/self/oom_score_adj", encoding="ascii") as file:
+        oom_score_adj = file.read()
+    limits = [resource.getrlimit(kind) for kind in LIMITS]
+    priority, cpus = os.getpriority(os.PRIO_PROCESS, 0), os.sched_getaffinity(0)
+    return oom_score_adj, limits, priority, cpus, os.sched_getscheduler(0), cgroup_of(os.getpid())
 
 
 def has_come(nursery: socket.socket) -> bool:

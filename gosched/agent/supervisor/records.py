@@ -130,7 +130,7 @@ def record_exit(record: dict[str, Any]) -> None:
 
 
 class Output:
-    """Where `complain` writes: to stderr, and in a supervisor into LOG of the working directory."""
+    """Where `complain` writes: to stderr, and while a supervisor attends to a task into LOG of its directory."""
 
     is_file = False
 
@@ -143,15 +143,17 @@ def complain(text: str) -> None:
 
 @contextlib.contextmanager
 def output() -> Iterator[int]:
-    """Lend a descriptor for lines of this program and of its commands. Raises OSError."""
-    if not Output.is_file:
-        yield 2
-        return
-    fd = os.open(LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    """Lend a descriptor for lines of this program and of its commands. In a supervisor stderr leads nowhere, so where
+    LOG cannot be made, on a full disk, the lines are lost; what would say them goes on."""
+    fd = 2
+    if Output.is_file:
+        with contextlib.suppress(OSError):
+            fd = os.open(LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     try:
         yield fd
     finally:
-        os.close(fd)
+        if fd != 2:
+            os.close(fd)
 
 
 def now_ms() -> int:

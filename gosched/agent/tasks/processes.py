@@ -22,10 +22,11 @@ def boot_id() -> str:
 
 
 def open_process(pid: int, start_time: int) -> int:
-    """Return a pidfd of the process with this pid that began at this clock tick, or -1 where there is none."""
+    """Return a pidfd of the process with this pid that began at this clock tick, or -1 where there is none, or this
+    process has no descriptor left just now."""
     try:
         fd = os.pidfd_open(pid)
-    except OSError:  # it is gone, or this process has no descriptor left just now
+    except OSError:
         return -1
     # Checked after the descriptor is open: from here on the pid can't become another's unseen.
     if _start_time(pid) != start_time:

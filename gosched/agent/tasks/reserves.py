@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from itertools import count
 from pathlib import Path
 
-from gosched.agent.files import reserve, temporary
+from gosched.agent.files import RESERVED_BYTES, reserve, temporary
 
 MAX_SPARE = 1024
 
@@ -26,7 +26,7 @@ class Reserves:
         """Raises OSError."""
         directory.mkdir(mode=0o700, exist_ok=True)
         self._directory = directory
-        self._spare = os.listdir(directory)
+        self._spare = [entry.name for entry in os.scandir(directory) if _has_blocks(entry)]
         self._numbers = count(max([int(name) for name in self._spare if name.isdecimal()], default=0) + 1)
 
     def give(self, directory: Path, names: Iterable[str]) -> None:
@@ -47,3 +47,11 @@ class Reserves:
             with contextlib.suppress(OSError):  # it was written
                 os.rename(temporary(f"{directory}/{name}"), f"{self._directory}/{spare}")
                 self._spare.append(spare)
+
+
+def _has_blocks(entry: os.DirEntry[str]) -> bool:
+    """Return whether a file is still whole, and remove one that is not: the host lost its power."""
+    if entry.stat().st_size >= RESERVED_BYTES:
+        return True
+    os.unlink(entry.path)
+    return False

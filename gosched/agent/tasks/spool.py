@@ -195,7 +195,9 @@ class Spool:
             found = os.stat(f"/proc/{record.pid}/cwd")
             if found.st_nlink == 0 or os.path.samestat(found, os.stat(self.path)):
                 return ""
-            return os.readlink(f"/proc/{record.pid}/cwd")
+            elsewhere = os.readlink(f"/proc/{record.pid}/cwd")
+            # Its supervisor leaves the directory of a task that has ended, and goes on with another one.
+            return "" if (self.path / records.EXIT).exists() else elsewhere
         except OSError:  # it has ended meanwhile
             return ""
         finally:
