@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+
+import pytest
+
+from gosched.core.commands.cluster import SetQueues
+from gosched.core.records.queue import Queue
+from gosched.core.records.task import Task, TaskState
+from gosched.core.replace import replace, setters
+from gosched.core.resources import Resources
+
+TASK = Task(id="j/w/0", job_id="j", group="w", index=0, rank=3, cpus="0-1")
+
+
+def test_it_is_dataclasses_replace() -> None:
+    changed = replace(TASK, state=TaskState.RUNNING, rank=4)
+    assert changed == dataclasses.replace(TASK, state=TaskState.RUNNING, rank=4)
+    assert changed is not TASK
+    assert (TASK.rank, changed.cpus) == (3, "0-1")
+    assert replace(Resources(cpu_millis=5)) == Resources(cpu_millis=5)
+    assert replace(SetQueues(queues=()), queues=(Queue(path="a"),)) == SetQueues(queues=(Queue(path="a"),))
+
+
+def test_a_field_that_a_record_has_not_is_an_error() -> None:
+    with pytest.raises(TypeError, match="Task has no field gpu"):
+        replace(TASK, gpu=1)  # type: ignore[call-arg]
+
+
+@dataclass(frozen=True, slots=True)
+class _Checked:
+    """A record that looks at its fields."""
+
+    value: int
+
+    def __post_init__(self) -> None:
+        assert self.value > 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Derived:
+    """A record with a field that it makes itself."""
+
+    value: int
+    twice: int = field(init=False, default=0)
+
+
+@pytest.mark.parametrize("kind", [_Checked, _Derived])
+def test_records_that_do_more_than_to_take_their_fields_are_refused(kind: type) -> None:
+    with pytest.raises(TypeError, match="does more"):
+        setters(kind)
