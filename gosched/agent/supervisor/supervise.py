@@ -78,7 +78,7 @@ def main(woken: int, line: int = -1) -> bool:
             record = ending("FAILED", 125, Reason.START_FAILED, detail, 0)
         end(launch, group, {**record, "blames_node": True})
         return False
-    started_at_ms, began_at = now_ms(), time.monotonic()
+    began_at, started_at_ms = time.monotonic(), now_ms()
     if not launch.announces:
         note(TASK, {"pid": pid, "started_at_ms": started_at_ms})
         tell(line)
@@ -87,8 +87,8 @@ def main(woken: int, line: int = -1) -> bool:
     kill_leftovers()
     for log in logs:
         log.drain()
-    # By the clock that is never set: a task never ends before it started.
-    ended_at_ms = started_at_ms + int((time.monotonic() - began_at) * 1000)
+    # By the clock that is never set: a task never ends before it started, nor before it has saved itself.
+    ended_at_ms = started_at_ms + math.ceil((time.monotonic() - began_at) * 1000)
     record = describe(status, stop, started_at_ms, group)
     detail = record["detail"] if is_gone else f"{record['detail']}; some of its processes hang in the kernel"
     end(launch, group, {**record, "detail": detail, "ended_at_ms": ended_at_ms})
