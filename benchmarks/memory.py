@@ -32,6 +32,7 @@ from gosched.replication.applier import GC_THRESHOLD
 from gosched.scheduling import Policy, ViewBuilder, schedule
 from gosched.sim.cluster.simulator import Simulator
 from gosched.state_machine import apply
+from tests.integration.support import until
 
 MIB = 1 << 20
 KEPT_JOBS = 1000
@@ -81,8 +82,7 @@ def _pending(report: Report, jobs: int) -> None:
         master.wait(60)
         cluster.restart(master)
         cluster.wait_ready()
-        while client.get_status().pending < jobs:
-            time.sleep(0.1)
+        until(lambda: client.get_status().pending == jobs, "the master has all jobs again", 300)
         _master(report, f"memory_master_{jobs}_restarted", master, jobs)
 
 

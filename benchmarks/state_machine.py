@@ -1,7 +1,8 @@
 """What one single-task job costs each copy of the state, from its submission to its end: processor time to decode and
 to apply its commands. A master has two copies, so three masters pay six times.
 
-The commands come in log entries as masters write them: submissions by a hundred, plans and reports by fifty.
+The commands come in log entries as masters write them: submissions by a hundred, plans by fifty jobs,
+reports by node.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import TypeVar
 from benchmarks.report import Report
 from gosched.config import parse_job_file
 from gosched.core.commands.cluster import OpenEpoch, SetQueues
-from gosched.core.commands.command import Command
+from gosched.core.commands.command import Body, Command
 from gosched.core.commands.jobs import SubmitJob
 from gosched.core.commands.nodes import RegisterNode, ReportTasks, TaskReport
 from gosched.core.commands.plans import CommitPlan, GangPlacement
@@ -61,7 +62,7 @@ def main() -> None:
 
 def _cluster() -> ClusterState:
     state = ClusterState()
-    first: list[object] = [
+    first: list[Body] = [
         SetQueues(queues=(Queue(path="default"),)),
         OpenEpoch(leader=Master(id="master-1", grpc_address="h:1", http_address="h:2")),
     ]
@@ -70,7 +71,7 @@ def _cluster() -> ClusterState:
         node = RegisterNode(node_id=f"node-{i}", name=f"node-{i}", address="h:1", incarnation="a", capacity=capacity)
         first.append(node)
     for body in first:
-        outcome, _ = apply(state, Command(body=body, at_ms=_AT_MS))  # type: ignore[arg-type]
+        outcome, _ = apply(state, Command(body=body, at_ms=_AT_MS))
         if not isinstance(outcome, Accepted):
             raise SystemExit(str(outcome))
     return state

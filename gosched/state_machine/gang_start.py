@@ -81,7 +81,7 @@ def _place_task(
         placed_at_ms=now,
     )
     state.put_allocation(allocation)
-    placed = Task(  # `replace` costs three times as much
+    placed = Task(  # nothing of an earlier start stays
         id=task.id,
         job_id=task.job_id,
         group=task.group,

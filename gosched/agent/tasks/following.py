@@ -112,9 +112,9 @@ class Following:
 
     async def _to_the_end(self, task: Task) -> None:
         if task.line is not None:
-            await self._to_the_lines_end(task, task.line)
+            await self._to_end_of_line(task, task.line)
         else:
-            await self._to_the_processs_end(task)
+            await self._to_end_of_process(task)
         if task.adopted and task.spool.ending(task.order.allocation_id) is None:
             await self._joined.wait()
         ending = task.spool.ending(task.order.allocation_id)
@@ -122,7 +122,7 @@ class Following:
             ending = await asyncio.to_thread(_conclude, task)
         self.end(task, ending)
 
-    async def _to_the_lines_end(self, task: Task, line: Line) -> None:
+    async def _to_end_of_line(self, task: Task, line: Line) -> None:
         """Follow a task that this agent has started."""
         line.watch()
         try:
@@ -142,7 +142,7 @@ class Following:
             line.close()
             task.close_supervisor()
 
-    async def _to_the_processs_end(self, task: Task) -> None:
+    async def _to_end_of_process(self, task: Task) -> None:
         """Follow a task that an earlier agent has started: its supervisor ends with it, as it has no nursery."""
         await self._find_supervisor(task, asyncio.Event())
         if task.pidfd >= 0:

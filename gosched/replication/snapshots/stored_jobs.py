@@ -18,7 +18,7 @@ from gosched.core.state.spec_parts import PartPool, PartValue, parts_of, without
 from gosched.wire.codec import fill, map_pairs, to_record
 from gosched.wire.v1 import log_pb2, types_pb2
 
-put = object.__setattr__  # into a record that is not finished yet
+_put = object.__setattr__  # into a record that is not finished yet
 
 
 class JobWriter:
@@ -76,10 +76,10 @@ class JobReader:
         """Return a job that names the parts of its spec. Raises ValueError if one of them is missing."""
         job = to_record(message.job, Job)
         # Nothing has seen this record, and its spec is its own: a copy of each would cost as much as to decode them.
-        put(job.spec, "groups", tuple([self._part(number) for number in message.groups]))
-        put(job.spec, "labels", self._part(message.labels) if message.labels else ())
-        put(job.spec, "array", self._part(message.array) if message.array else NO_ARRAY)
-        put(job.spec, "after", self._part(message.after) if message.after else ())
+        _put(job.spec, "groups", tuple([self._part(number) for number in message.groups]))
+        _put(job.spec, "labels", self._part(message.labels) if message.labels else ())
+        _put(job.spec, "array", self._part(message.array) if message.array else NO_ARRAY)
+        _put(job.spec, "after", self._part(message.after) if message.after else ())
         return job
 
     def _part(self, number: int) -> PartValue:
