@@ -119,6 +119,38 @@ def test_the_drivers_end_is_the_end_of_the_master_and_of_the_task(make_home: Mak
     assert said[1] == "master ended"
 
 
+def test_programs_get_the_secret_of_the_application_in_a_file_of_their_user(
+    make_home: Make, meeting: dict[str, str]
+) -> None:
+    home = make_home()
+    (home / "conf").mkdir()
+    (home / "conf" / "spark-defaults.conf").write_text("spark.eventLog.enabled true")
+    launch = _launch(home, _order(SPARK_DRIVER, "app.py"), GOSCHED_SECRET="5ec3e7", **meeting)
+    said = _run(launch).stdout.splitlines()
+    file = home.parent / "work" / "spark" / "application.conf"
+    assert f"--properties-file {file}" in said[0]
+    assert "5ec3e7" not in "".join(said)
+    assert file.read_text().split() == [
+        "spark.eventLog.enabled",
+        "true",
+        "spark.authenticate",
+        "true",
+        "spark.authenticate.secret",
+        "5ec3e7",
+        "spark.master.rest.enabled",
+        "false",
+    ]
+    assert file.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_secret_that_cannot_be_written_is_said(make_home: Make, meeting: dict[str, str]) -> None:
+    launch = _launch(make_home(), _order(SPARK_DRIVER, "app.py"), GOSCHED_SECRET="5ec3e7", **meeting)
+    (Path(launch.cwd) / "spark" / "application.conf").mkdir()
+    done = _run(launch)
+    assert (done.returncode, done.stdout) == (125, "")
+    assert "cannot write the settings with the application's secret" in done.stderr
+
+
 def test_a_port_that_is_taken_is_said(make_home: Make, meeting: dict[str, str]) -> None:
     with socket.create_server(("127.0.0.1", int(meeting["MASTER_PORT"]))):
         done = _run(_launch(make_home(), _order(SPARK_DRIVER, "app.py"), **meeting))

@@ -89,6 +89,10 @@ def test_an_application_that_may_start_with_fewer_waits_for_no_more():
             "f:2: spark.conf.spark.executor.memory: expected an amount such as 4g, at most 2048m",
         ),
         ("spark: {app: a.py, conf: {spark.master: x}}", "f:2: spark.conf.spark.master: is set by gosched"),
+        (
+            "spark: {app: a.py, conf: {spark.authenticate: 'false'}}",
+            "f:2: spark.conf.spark.authenticate: is set by gosched",
+        ),
         ("spark: {app: a.py, conf: {master: x}}", "f:2: spark.conf.master: expected the name of a setting"),
         ("spark: {app: a.py}\ngang: {min: 1}", "f:3: gang.min: 1 does not say which task group"),
         (

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import os
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -136,6 +138,7 @@ from pathlib import Path
 from pyspark import SparkContext
 here = Path(sys.argv[1])
 spark = SparkContext()
+print("authenticates:", spark.getConf().get("spark.authenticate"))
 print("before", spark.parallelize(range(10), 4).sum())
 (here / "half").touch()
 while not (here / "go").exists():
@@ -154,6 +157,7 @@ def test_an_application_outlives_the_agents_of_its_driver_and_its_executors(
         client.submit(f"name: outlives\nspark: {{app: {app}, args: [{tmp_path}], executors: {executors}}}\n")
         until((tmp_path / "half").exists, "it is at its half", RUN_S)
         assert len({task.node_id for task in client.get_job("outlives").tasks}) == 2
+        _check_authentication(cluster.data_dir)
         for agent in cluster.agents.values():
             agent.kill()
         for agent in cluster.agents.values():
@@ -162,11 +166,31 @@ def test_an_application_outlives_the_agents_of_its_driver_and_its_executors(
         done = client.wait("outlives", timeout=RUN_S)
         logs = b"".join(chunk.data for chunk in client.logs("outlives")).decode(errors="replace")
     assert done.state is JobState.SUCCEEDED, f"{done.job.reason} {done.job.detail}\n{logs}"
-    assert "before 45\n" in logs
+    assert "authenticates: true\nbefore 45\n" in logs
     assert "after 100\n" in logs
     assert [task.attempt for task in done.tasks] == [1, 1, 1]
     assert [task.state for task in done.tasks] == [TaskState.SUCCEEDED, TaskState.KILLED, TaskState.KILLED]
     assert jvms_of(cluster.data_dir) == []
+
+
+def _check_authentication(directory: Path) -> None:
+    """A worker that does not know the application's secret gets no connection, and no command line shows it."""
+    jvms = [psutil.Process(pid) for pid in jvms_of(directory)]
+    (secret,) = {env["GOSCHED_SECRET"] for jvm in jvms if "GOSCHED_SECRET" in (env := jvm.environ())}
+    assert not any(secret in word for jvm in jvms for word in jvm.cmdline())
+    url = next(word for jvm in jvms for word in jvm.cmdline() if word.startswith("spark://"))
+    home = Path(importlib.util.find_spec("pyspark").origin).parent  # type: ignore[union-attr, arg-type]
+    worker = [home / "bin" / "spark-class", "org.apache.spark.deploy.worker.Worker", "--webui-port", "0", url]
+    environment = {"PATH": os.environ["PATH"], "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_HOME": str(home)}
+    with subprocess.Popen(worker, env=environment, cwd=directory, stderr=subprocess.PIPE, text=True) as stranger:
+        try:
+            assert stranger.stderr is not None
+            said = next(
+                (line for line in stranger.stderr if "Failed to connect to master" in line or "registered" in line), ""
+            )
+        finally:
+            stranger.kill()
+    assert "Failed to connect to master" in said
 
 
 def test_an_application_that_fails_ends_its_executors_and_its_exit_code_is_the_jobs(

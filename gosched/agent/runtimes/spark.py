@@ -83,14 +83,16 @@ def _command(order: TaskOrder, home: Path, scratch: Path, env: dict[str, str]) -
     if not env.get("MASTER_ADDR") or not env.get("MASTER_PORT"):
         why = f"{role[0]} needs MASTER_ADDR and MASTER_PORT: make it a task of a distributed job"
         raise CannotRun(Reason.BAD_ORDER, why)
-    started_by = (sys.executable, "-I", spark_role.__file__)
-    spark_class = str(home / "bin" / "spark-class")
+
+    def role_of(name: str) -> tuple[str, ...]:
+        return (sys.executable, "-I", spark_role.__file__, name, str(scratch), str(home / "bin" / "spark-class"))
+
     if role == (SPARK_DRIVER,):
-        return (*started_by, "driver", spark_class, *submit, *words)
+        return (*role_of("driver"), *submit, *words)
     memory_mib = order.resources.memory_bytes // _MIB
     memory = ("--memory", f"{memory_mib}m") if memory_mib else ()
     of_worker = ("--cores", str(cores(order.resources.cpu_millis)), *memory, "--work-dir", str(scratch))
-    return (*started_by, "worker", spark_class, *of_worker)
+    return (*role_of("worker"), *of_worker)
 
 
 def _environment(order: TaskOrder, home: Path, java: Path, scratch: Path, env: dict[str, str]) -> dict[str, str]:

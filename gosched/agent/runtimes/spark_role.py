@@ -1,10 +1,11 @@
 """One task of a Spark application that is a gang: a program of its own, which imports nothing of gosched.
 
-    spark_role.py driver SPARK_CLASS SPARK_SUBMIT WORDS...     the application's own master, and the driver beside it
-    spark_role.py worker SPARK_CLASS WORDS...                  a worker, in which the executors are started
+    spark_role.py driver SCRATCH SPARK_CLASS SPARK_SUBMIT WORDS...    the application's own master, and a driver
+    spark_role.py worker SCRATCH SPARK_CLASS WORDS...                 a worker, in which the executors are started
 
-Where the master is say MASTER_ADDR and MASTER_PORT. Invariant: the driver's end is the end of the master, and its
-exit code is the task's.
+Where the master is say MASTER_ADDR and MASTER_PORT. Invariants: the driver's end is the end of the master, and its exit
+code is the task's; where the tasks share a secret (GOSCHED_SECRET), no program without it gets a connection to one of
+the application's, and no command line shows it.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
@@ -27,13 +29,38 @@ _CANNOT = 125  # an exit code, as of a container that cannot be started
 
 
 def main(words: Sequence[str]) -> int:
-    role, spark_class, rest = words[0], words[1], words[2:]
+    role, scratch, spark_class, *rest = words
+    try:
+        settings = _settings(scratch)
+    except (OSError, ValueError) as error:
+        return _failed(f"cannot write the settings with the application's secret: {error}")
     address = (os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]))
     if role == "driver":
-        return _drive(spark_class, rest, address)
+        return _drive(spark_class, rest, address, settings)
     if _listens(address, MASTER_STARTS_S):
-        _become_worker(spark_class, rest, address)
+        _become_worker(spark_class, [*settings, *rest], address)
     return _failed(f"no master of Spark listens on {_url(address)} within {MASTER_STARTS_S:g} s")
+
+
+def _settings(scratch: str) -> list[str]:
+    """Write what is set for each program of the application, and return the words that name the file.
+
+    Spark then reads that file in place of spark-defaults.conf, so it begins with what stands there.
+    """
+    secret = os.environ.get("GOSCHED_SECRET")
+    if not secret:
+        return []
+    folder = os.environ.get("SPARK_CONF_DIR") or Path(os.environ["SPARK_HOME"], "conf")
+    try:
+        defaults = Path(folder, "spark-defaults.conf").read_text()
+    except FileNotFoundError:
+        defaults = ""
+    # The master's REST server takes jobs from anybody, and does not start beside authentication.
+    own = f"spark.authenticate true\nspark.authenticate.secret {secret}\nspark.master.rest.enabled false\n"
+    file = Path(scratch, "application.conf")
+    with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600), "w") as draft:
+        draft.write(f"{defaults}\n{own}")
+    return ["--properties-file", str(file)]
 
 
 def _become_worker(spark_class: str, words: Sequence[str], address: tuple[str, int]) -> NoReturn:
@@ -58,21 +85,21 @@ class _Stop:
             os.kill(self.driver, signal.SIGTERM)  # not by Popen, which would take its exit code away from os.wait
 
 
-def _drive(spark_class: str, submit: Sequence[str], address: tuple[str, int]) -> int:
+def _drive(spark_class: str, submit: Sequence[str], address: tuple[str, int], settings: Sequence[str]) -> int:
     host, port = address
     if _listens(address, 0):
         return _failed(f"another program listens on {_url(address)}, where Spark's master should be")
     stop = _Stop()
     signal.signal(signal.SIGTERM, stop)
     of_master = ["--host", host, "--port", str(port), "--webui-port", "0"]
-    master = subprocess.Popen([spark_class, "org.apache.spark.deploy.master.Master", *of_master])
+    master = subprocess.Popen([spark_class, "org.apache.spark.deploy.master.Master", *of_master, *settings])
     try:
         if not _listens(address, MASTER_STARTS_S, lambda: stop.told or master.poll() is not None):
             if stop.told:
                 return 128 + signal.SIGTERM
             return _failed(f"Spark's master does not listen on {_url(address)}: its own words are above")
         to_master = ["--master", _url(address), "--deploy-mode", "client", "--conf", f"spark.driver.host={host}"]
-        driver = subprocess.Popen([submit[0], *to_master, *submit[1:]])
+        driver = subprocess.Popen([submit[0], *to_master, *settings, *submit[1:]])
         stop.driver = driver.pid
         stop.tell()  # if it came meanwhile
         try:

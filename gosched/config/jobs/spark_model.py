@@ -26,7 +26,16 @@ _MIB = 1 << 20
 _LEAST_OVERHEAD_MIB = 384  # what Spark itself adds to a heap elsewhere, or a tenth
 _LEAST_HEAP_MIB = 450  # with less an executor refuses to start
 _WAIT_FOR_EXECUTORS = "120s"
-_OF_GOSCHED = frozenset({"spark.master", "spark.submit.deployMode", "spark.driver.host", "spark.driver.bindAddress"})
+_OF_GOSCHED = frozenset(
+    {
+        "spark.master",
+        "spark.submit.deployMode",
+        "spark.driver.host",
+        "spark.driver.bindAddress",
+        "spark.authenticate",
+        "spark.authenticate.secret",
+    }
+)
 _JVM_MEMORY = re.compile(r"([0-9]{1,9})([kmgt]?)b?", re.IGNORECASE)
 _JVM_UNITS_MIB: Mapping[str, float] = {"k": 1 / 1024, "": 1, "m": 1, "g": 1024, "t": 1024 * 1024}
 
