@@ -27,10 +27,15 @@ def wait_shown(client: GoSchedClient, job: str, timeout_s: float | None) -> JobD
 
 
 def followed(
-    client: GoSchedClient, spec: AnyJob, job: str, timeout_s: float | None = None, out: BinaryIO | None = None
+    client: GoSchedClient,
+    spec: AnyJob,
+    job: str,
+    timeout_s: float | None = None,
+    out: BinaryIO | None = None,
+    task: str = "",
 ) -> JobDetail:
-    """Show the job's progress until it starts, print its logs until it has ended, to `out` if there is one, and return
-    it. Of an array only the progress is shown."""
+    """Show the job's progress until it starts, print its logs until it has ended (of one `task` alone, if it is
+    given), to `out` if there is one, and return it. Of an array only the progress is shown."""
     if spec.is_parent:
         return wait_shown(client, job, timeout_s)
     ends = None if timeout_s is None else time.monotonic() + timeout_s
@@ -38,8 +43,8 @@ def followed(
         pass
     printed = contextlib.nullcontext() if out is None else _printed_to(out)
     with printed, contextlib.suppress(NotFound):  # it never started: how it ended says why
-        chunks = client.logs(job, follow=True, timeout_s=_left(ends))
-        print_logs(chunks, prefixed=spec.task_count > 1)
+        chunks = client.logs(job, follow=True, task=task, timeout_s=_left(ends))
+        print_logs(chunks, prefixed=spec.task_count > 1 and not task)
     return client.wait(job, _left(ends))
 
 

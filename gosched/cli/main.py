@@ -31,6 +31,7 @@ COMMANDS = {
     "status": "Show the cluster at a glance.",
     "submit": "Submit the jobs of a file, or one job described by flags.",
     "run": "Run a command as a job: submit it, follow its output, return its exit code.",
+    "spark-submit": "Run an application of Spark, by the options of Spark's spark-submit.",
     "plan": "Show what would happen to jobs if they were submitted now.",
     "explain": "Show why a job waits and when it starts, or where it runs.",
     "job": "List, show and control jobs, wait for them, check job files.",

@@ -42,15 +42,16 @@ def command(ctx: click.Context, /, **flags: Any) -> int:
     return run_to_end(client, read_by_master(client, draft)[0])
 
 
-def run_to_end(client: GoSchedClient, spec: AnyJob) -> int:
-    """Submit a job, show its progress until it starts, print its logs, return its exit code.
+def run_to_end(client: GoSchedClient, spec: AnyJob, task: str = "") -> int:
+    """Submit a job, show its progress until it starts, print its logs (of one `task` alone, if it is given), return its
+    exit code.
 
     Of an array, only the progress is shown. A signal cancels the job, whose output is printed until it has ended.
     """
     job = submit(client, spec).job_id
     with cancelling(client, job) as interruption:
         try:
-            detail = followed(client, spec, job)
+            detail = followed(client, spec, job, task=task)
         except BrokenPipeError:  # as a local program would end
             interruption.cancel("nothing reads the output")
             raise

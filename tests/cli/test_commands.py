@@ -286,3 +286,30 @@ def test_version_loads_no_heavy_library():
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.endswith("[]\n")
+
+
+def test_spark_submit_makes_a_job_of_its_options(ctl, master):
+    result = ctl(
+        "spark-submit", "--deploy-mode", "cluster", "--num-executors", "3", "-v", "/apps/a.py", "--num-executors", "9"
+    )
+    assert (result.code, result.out) == (0, "j-1\n"), result.err
+    driver, executor = master.jobs["j-1"].spec.groups
+    assert executor.count == 3
+    assert driver.command[-3:] == ("/apps/a.py", "--num-executors", "9")
+    assert '"executors"' in result.err
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["--keytab", "k", "a.py"], "--keytab: not supported: give the driver a ticket"),
+        (["--master", "yarn", "a.py"], "--master: expected gosched://HOST:PORT"),
+        (["--kill", "j-1", "a.py"], "--kill: not supported: goschedctl job cancel JOB"),
+        (["a.jar"], "name its main class with --class"),
+        ([], "Missing argument 'APP'"),
+    ],
+)
+def test_spark_submit_refuses_by_name(ctl, words, problem):
+    result = ctl("spark-submit", *words)
+    assert result.code == 2
+    assert problem in result.err

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -197,10 +198,17 @@ def test_an_application_that_fails_ends_its_executors_and_its_exit_code_is_the_j
     cluster: LocalCluster, tmp_path: Path
 ) -> None:
     app = tmp_path / "app.py"
-    app.write_text("raise SystemExit(3)\n")
+    app.write_text(
+        "import sys\nfrom pyspark import SparkContext\nprint(SparkContext().appName, sys.argv[1:])\nsys.exit(3)\n"
+    )
+    submit = [Path(sys.executable).parent / "goschedctl", "spark-submit", "--master", f"gosched://{cluster.endpoints}"]
+    options = ["--name", "fails", "--num-executors", "1", "--executor-memory", "500m", "--driver-memory", "600m"]
+    ran = subprocess.run(
+        [*submit, *options, app, "--day", "1"], capture_output=True, text=True, timeout=RUN_S, check=False
+    )
+    assert (ran.returncode, ran.stdout) == (3, "fails ['--day', '1']\n"), ran.stderr
     with cluster.client() as client:
-        client.submit(f"name: fails\nspark: {{app: {app}, executors: {{resources: {{memory: 1200Mi}}}}}}\n")
-        done = client.wait("fails", timeout=RUN_S)
+        done = client.get_job("fails")
     driver, executor = done.tasks
     assert (done.state, done.exit_code, driver.exit_code) == (JobState.FAILED, 3, 3)
     assert executor.state is TaskState.KILLED

@@ -18,7 +18,7 @@ from gosched.agent.runtimes import spark_role
 from gosched.agent.runtimes.interface import CannotRun, Place
 from gosched.agent.runtimes.process import DEFAULT_UMASK
 from gosched.agent.supervisor.launch import Account, Launch
-from gosched.config.jobs.spark_model import DAEMON_MIB, cores, heap_mib
+from gosched.config.jobs.spark_memory import DAEMON_MIB, cores, heap_mib
 from gosched.core.orders import TaskOrder
 from gosched.core.reasons import Reason
 from gosched.core.spec.task_group import SPARK_DRIVER, SPARK_WORKER

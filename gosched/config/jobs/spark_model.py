@@ -1,13 +1,10 @@
 """The `spark` of a job file: a whole application as two task groups, a driver and its executors.
 
-Invariant: the memory of each JVM stays within its task's, and what the job file's `conf` says goes before what follows
-from the resources.
+Invariant: what the job file's `conf` says goes before what follows from the resources.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
 from typing import Annotated
 
 from pydantic import BeforeValidator, Field, model_validator
@@ -16,15 +13,13 @@ from gosched.config.errors import shown
 from gosched.config.jobs.group_model import DistributedFile, GroupFile, ResourcesFile
 from gosched.config.jobs.isolation_model import IsolationFile
 from gosched.config.jobs.placement_model import PlacementFile
+from gosched.config.jobs.spark_memory import LEAST_HEAP_MIB, cores, heap_mib, jvm_mib, least_memory_mib
 from gosched.config.validation import Int32, MemoryBytes, Model, Pairs, Text, problem_at
 from gosched.core.spec.task_group import SPARK_DRIVER, SPARK_WORKER
 
 DRIVER, EXECUTOR = "driver", "executor"  # the names of the groups
-DAEMON_MIB = 256  # of a worker, or of the master beside the driver: a JVM in the same task
 
 _MIB = 1 << 20
-_LEAST_OVERHEAD_MIB = 384  # what Spark itself adds to a heap elsewhere, or a tenth
-_LEAST_HEAP_MIB = 450  # with less an executor refuses to start
 _WAIT_FOR_EXECUTORS = "120s"
 _OF_GOSCHED = frozenset(
     {
@@ -36,19 +31,6 @@ _OF_GOSCHED = frozenset(
         "spark.authenticate.secret",
     }
 )
-_JVM_MEMORY = re.compile(r"([0-9]{1,9})([kmgt]?)b?", re.IGNORECASE)
-_JVM_UNITS_MIB: Mapping[str, float] = {"k": 1 / 1024, "": 1, "m": 1, "g": 1024, "t": 1024 * 1024}
-
-
-def heap_mib(memory_bytes: int) -> int:
-    """Return the heap of a JVM in a task of so much memory, beside the JVM of a daemon."""
-    memory_mib = memory_bytes // _MIB
-    return memory_mib - max(_LEAST_OVERHEAD_MIB, memory_mib // 10) - DAEMON_MIB
-
-
-def cores(cpu_millis: int) -> int:
-    """Return how many tasks of Spark run at once."""
-    return max(1, cpu_millis // 1000)
 
 
 class SparkResources(ResourcesFile):
@@ -56,9 +38,8 @@ class SparkResources(ResourcesFile):
 
     @model_validator(mode="after")
     def _holds_a_heap(self) -> SparkResources:
-        if heap_mib(self.memory) < _LEAST_HEAP_MIB:
-            least = _LEAST_HEAP_MIB + _LEAST_OVERHEAD_MIB + DAEMON_MIB
-            raise problem_at(("memory",), f"is too little for Spark's JVMs: expected at least {least}Mi")
+        if heap_mib(self.memory) < LEAST_HEAP_MIB:
+            raise problem_at(("memory",), f"is too little for Spark's JVMs: expected at least {least_memory_mib()}Mi")
         return self
 
 
@@ -107,7 +88,7 @@ class SparkFile(IsolationFile):
             )
         if key == "spark.executor.cores" and (not value.isdecimal() or not 0 < int(value) <= cores(resources.cpu)):
             raise problem_at(("conf", key), f"expected 1 to {cores(resources.cpu)}, the executors' cpu, got {value}")
-        if key == "spark.executor.memory" and not 0 < _mib(value) <= resources.memory // _MIB:
+        if key == "spark.executor.memory" and not 0 < jvm_mib(value) <= resources.memory // _MIB:
             most = f"at most {resources.memory // _MIB}m, the executors' memory"
             raise problem_at(("conf", key), f"expected an amount such as 4g, {most}, got {shown(value)}")
 
@@ -147,9 +128,3 @@ class SparkFile(IsolationFile):
             "spark.executor.logs.rolling.maxRetainedFiles": "2",
             **dict(self.conf),
         }
-
-
-def _mib(value: str) -> float:
-    """Read an amount as a JVM does, but a number alone as MiB, as Spark does; 0: it is no amount."""
-    found = _JVM_MEMORY.fullmatch(value.strip())
-    return int(found[1]) * _JVM_UNITS_MIB[found[2].lower()] if found else 0

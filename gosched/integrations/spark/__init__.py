@@ -1,0 +1,1 @@
+"""Spark: its `spark-submit` as jobs."""
