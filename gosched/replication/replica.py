@@ -57,6 +57,9 @@ _MAX_TURN_S = 0.2  # what one turn counts for at most: if we did not run, the fr
 
 log = structlog.get_logger()
 
+#: Its part, the term, the leader, the levels of the members that are connected, and who asks to be added.
+_Status = tuple[str, int, str, dict[str, int], dict[str, str]]
+
 
 class Stop(Exception):
     """The replica must end; the message says why and what to do."""
@@ -74,7 +77,7 @@ class Replica:
         self._told_index = 0  # the last entry that the front knows
         self._followed: Configuration | None = None  # applied, and known to the directory
         self._snapshot_index = 0  # of a snapshot the front has to load first; 0: none
-        self._told_status: raft_pb2.RoleChange | None = None
+        self._told_status: _Status | None = None
         self._next_status = 0.0
         self._follow_at = 0.0  # a loaded replica turns a thousand times a second: members are looked after now and then
         self._front_silent_s = 0.0
@@ -286,30 +289,30 @@ class Replica:
         self._told_index = index
 
     def _tell_status(self) -> None:
+        """Tell the front what has changed; where nothing has, at times how far the log is."""
         node = self._node
         leader = node._getLeader()
         part = "leader" if node._isLeader() else "follower" if leader is not None else "candidate"
-        transport = node.transport
-        status = raft_pb2.RoleChange(
-            role=part,
-            term=node.raftCurrentTerm,
-            leader=leader.id if leader is not None else "",
-            connected=transport.connected if isinstance(transport, PeerTransport) else (),
-            newest_levels=transport.newest_levels if isinstance(transport, PeerTransport) else {},
-            applicants=transport.applicants if isinstance(transport, PeerTransport) else {},
-        )
+        levels, applicants = ({}, {}) if isinstance(node.transport, _Alone) else node.transport.seen()
+        status = (part, node.raftCurrentTerm, leader.id if leader is not None else "", levels, applicants)
         now = time.monotonic()
-        if status == self._told_status and now < self._next_status:
+        if status == self._told_status and now < self._next_status:  # no message is made in each turn
             return
         self._told_status, self._next_status = status, now + _STATUS_S
-        full = raft_pb2.RoleChange()
-        full.CopyFrom(status)
-        full.commit_index, full.applied_index = node.raftCommitIndex, node.raftLastApplied
-        full.log_bytes = self._journal.bytes
-        full.last_index = self._journal.last_index
-        if node._isLeader():
-            full.acknowledged.update(node.acknowledged())
-        self._tell(raft_pb2.ReplicaFrame(role=full))
+        told = raft_pb2.RoleChange(
+            role=part,
+            term=node.raftCurrentTerm,
+            leader=status[2],
+            connected=sorted(levels),
+            newest_levels=levels,
+            applicants=applicants,
+            commit_index=node.raftCommitIndex,
+            applied_index=node.raftLastApplied,
+            log_bytes=self._journal.bytes,
+            last_index=self._journal.last_index,
+            acknowledged=node.acknowledged() if part == "leader" else {},
+        )
+        self._tell(raft_pb2.ReplicaFrame(role=told))
 
     def _tell(self, frame: raft_pb2.ReplicaFrame) -> None:
         self._link.send(frame.SerializeToString())

@@ -108,14 +108,15 @@ class PeerTransport(RuledTransport):
         self._dialler = Dialler(self._on_dialled, self._complain)
         raft.addOnTickCallback(self._on_tick)
 
-    @property
-    def connected(self) -> tuple[str, ...]:
-        return tuple(sorted(p.node.id for p in self._peers.values() if p.connection is not None))
-
-    @property
-    def newest_levels(self) -> dict[str, int]:
-        """Return the newest feature level that each connected member knows."""
-        return {p.node.id: p.newest_level for p in self._peers.values() if p.connection is not None}
+    def seen(self) -> tuple[dict[str, int], dict[str, str]]:
+        """Return the newest feature level that each connected member knows, and the masters that ask to be added, with
+        where they listen."""
+        levels = {p.node.id: p.newest_level for p in self._peers.values() if p.connection is not None}
+        if not self._applicants:
+            return levels, {}
+        now = time.monotonic()
+        self._applicants = {m: wish for m, wish in self._applicants.items() if now - wish[1] < _APPLICANT_S}
+        return levels, {member: address for member, (address, _) in self._applicants.items()}
 
     @property
     def ready(self) -> bool:
@@ -128,13 +129,6 @@ class PeerTransport(RuledTransport):
     def knows_pre_votes(self, node: Node) -> bool:
         peer = self._peers.get(node.id)
         return peer is not None and peer.newest_level >= FeatureLevel.BOUNDED
-
-    @property
-    def applicants(self) -> dict[str, str]:
-        """Return the masters that ask to be added, and where they listen."""
-        now = time.monotonic()
-        self._applicants = {m: wish for m, wish in self._applicants.items() if now - wish[1] < _APPLICANT_S}
-        return {member: address for member, (address, _) in self._applicants.items()}
 
     def set_members(self) -> None:
         """Follow the newest members of the log; a removed one stays connected until `part` finds it committed."""

@@ -251,8 +251,9 @@ class RuledTransport(Transport):
             self._count_synced()
         for node in list(self._waiting):
             self._resume(node)
-        is_member = self._raft.members.is_one  # R17
-        if self.joining and is_member and self._join_target is not None and self._caught_up(self._join_target):
+        if not self.joining or self._join_target is None:
+            return
+        if self._raft.members.is_one and self._caught_up(self._join_target):  # R17
             self.membership.caught_up()
 
     def _resume(self, node: Any) -> None:
