@@ -1,0 +1,1 @@
+"""Other schedulers, from here: each in a package of its own, which nothing imports before it is used."""

@@ -1,0 +1,141 @@
+"""A real YARN: two ResourceManagers and a NodeManager of Hadoop. Needs Java 17, and Maven to fetch it once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gosched.integrations.yarn import (
+    AsyncYarnClient,
+    Submission,
+    YarnApplication,
+    YarnClient,
+    YarnNotFound,
+    YarnRefused,
+    YarnUnreachable,
+)
+
+from .containers import needs
+from .hadoop import HADOOP, Yarn
+from .support import until
+
+QUEUES = Path(__file__).parents[1] / "integrations/yarn/capacity-scheduler.xml"
+
+
+@pytest.fixture(scope="module")
+def yarn(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Yarn]:
+    needs("java")
+    with Yarn(tmp_path_factory.mktemp("yarn"), scheduler_xml=QUEUES.read_text()) as yarn:
+        yield yarn
+
+
+@pytest.fixture
+def client(yarn: Yarn) -> YarnClient:
+    return YarnClient(yarn.urls, user="ann")
+
+
+def submit(client: YarnClient, command: str, **more: object) -> str:
+    id = client.new_application().id
+    client.submit(Submission(id=id, name="test", command=command, memory_mib=128, **more))  # type: ignore[arg-type]
+    return id
+
+
+def ended(client: YarnClient, id: str) -> YarnApplication:
+    until(lambda: client.app(id).has_ended, f"{id} has ended")
+    return client.app(id)
+
+
+def test_a_cluster_says_what_it_is_and_has(client: YarnClient) -> None:
+    info, metrics = client.info(), client.metrics()
+    assert (info.state, info.ha_state, info.version) == ("STARTED", "ACTIVE", HADOOP)
+    assert (metrics.total_memory_mib, metrics.total_vcores, metrics.active_nodes) == (4096, 8, 1)
+    (node,) = client.nodes()
+    assert (node.state, node.available_memory_mib, node.rack) == ("RUNNING", 4096, "/default-rack")
+    assert client.nodes(states=["LOST"]) == ()
+    scheduler = client.scheduler()
+    assert scheduler.type == "capacityScheduler"
+    shares = {queue.path: queue.absolute_capacity_pct for queue in scheduler.root.all()}
+    assert shares["root.production"] == 50
+    assert shares["root.research.llm"] == pytest.approx(22.5, abs=0.001)
+
+
+def test_an_application_that_is_submitted_twice_runs_once_and_is_followed_to_its_end(client: YarnClient) -> None:
+    id = client.new_application().id
+    wanted = Submission(
+        id=id,
+        name="three",
+        command="exit $CODE",
+        queue="llm",
+        memory_mib=128,
+        environment=(("CODE", "3"),),
+        tags=("x",),
+    )
+    client.submit(wanted)
+    client.submit(wanted)
+    app = ended(client, id)
+    assert (app.name, app.user, app.queue, app.tags) == ("three", "ann", "root.research.llm", ("x",))
+    assert (app.state, app.final_status) == ("FAILED", "FAILED")
+    assert "exitCode: 3" in app.diagnostics
+    assert app.log_url.startswith("http://")
+    assert app.started_ms <= app.launched_ms <= app.finished_ms
+    assert [found.id for found in client.apps(states=["FAILED"], tags=["x"], user="ann")] == [id]
+    assert client.apps(user="ben") == ()
+
+
+def test_one_application_is_listed_as_several_are(client: YarnClient) -> None:
+    ids = [submit(client, "true", tags=("listed",)) for _ in range(2)]
+    assert {app.id for app in client.apps(tags=["listed"])} == set(ids)
+    (one,) = client.apps(tags=["listed"], limit=1)
+    assert one.id in ids
+    assert client.apps(tags=["nothing has this"]) == ()
+
+
+def test_a_kill_returns_once_the_application_is_killed(client: YarnClient) -> None:
+    id = submit(client, "sleep 600")
+    until(lambda: client.app(id).containers, "it runs")
+    assert client.kill(id) == "KILLED"
+    assert client.state(id) == "KILLED"
+    assert client.kill(id) == "KILLED"
+
+
+def test_what_a_cluster_refuses_is_said_in_its_words(client: YarnClient) -> None:
+    with pytest.raises(YarnNotFound, match="application_1_0001 not found"):
+        client.kill("application_1_0001")
+    too_much = Submission(id=client.new_application().id, name="big", command="true", memory_mib=1 << 20)
+    with pytest.raises(YarnRefused, match="Requested more memory than configured max"):
+        client.submit(too_much)
+
+
+def test_the_client_for_asyncio_asks_the_same(yarn: Yarn, client: YarnClient) -> None:
+    async def asked() -> tuple[object, object, object, str]:
+        later = AsyncYarnClient(yarn.urls, user="ann")
+        id = (await later.new_application()).id
+        await later.submit(Submission(id=id, name="async", command="sleep 600", memory_mib=128))
+        return (
+            await later.info(),
+            await later.nodes(states=["LOST"]),
+            (await later.scheduler()).type,
+            await later.kill(id),
+        )
+
+    assert asyncio.run(asked()) == (client.info(), (), client.scheduler().type, "KILLED")
+
+
+def test_after_a_failover_the_other_manager_is_asked_and_knows_the_application(yarn: Yarn, client: YarnClient) -> None:
+    """Last: rm2 is active from here on."""
+    id = submit(client, "sleep 600")
+    until(lambda: client.app(id).containers, "it runs")
+    with pytest.raises(YarnUnreachable, match="is on standby, and names"):
+        YarnClient([yarn.url("rm2")], failover_s=0).apps()
+    assert YarnClient([yarn.url("rm2")]).info().ha_state == "STANDBY"
+    yarn.stop("rm1")
+    with pytest.raises(YarnUnreachable) as caught:
+        YarnClient(yarn.urls, failover_s=0).apps()
+    assert f"{yarn.url('rm2')} is on standby" in str(caught.value)
+    yarn.activate("rm2")
+    assert client.app(id).name == "test"
+    assert client.kill(id) == "KILLED"
+    assert client.info().ha_state == "ACTIVE"
