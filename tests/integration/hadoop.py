@@ -176,7 +176,7 @@ class Yarn:
             "yarn.nodemanager.collector-service.address": node["collector"].address,
             "yarn.nodemanager.webapp.address": node["webapp"].address,
             "yarn.nodemanager.resource.memory-mb": 4096,
-            "yarn.nodemanager.resource.cpu-vcores": 8,
+            "yarn.nodemanager.resource.cpu-vcores": 32,
             "yarn.nodemanager.vmem-check-enabled": "false",
             "yarn.nodemanager.pmem-check-enabled": "false",
             "yarn.nodemanager.local-dirs": folder / "local",

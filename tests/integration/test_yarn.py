@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from gosched.core.sharing import ceilings, guarantees, lineage
 from gosched.integrations.yarn import (
     AsyncYarnClient,
     Submission,
@@ -17,10 +20,12 @@ from gosched.integrations.yarn import (
     YarnRefused,
     YarnUnreachable,
 )
+from gosched.integrations.yarn.queues import read_queues
+from tests.integrations.yarn.saturation import simulated
 
 from .containers import needs
 from .hadoop import HADOOP, Yarn
-from .support import until
+from .support import goschedctl, until
 
 QUEUES = Path(__file__).parents[1] / "integrations/yarn/capacity-scheduler.xml"
 
@@ -51,7 +56,7 @@ def ended(client: YarnClient, id: str) -> YarnApplication:
 def test_a_cluster_says_what_it_is_and_has(client: YarnClient) -> None:
     info, metrics = client.info(), client.metrics()
     assert (info.state, info.ha_state, info.version) == ("STARTED", "ACTIVE", HADOOP)
-    assert (metrics.total_memory_mib, metrics.total_vcores, metrics.active_nodes) == (4096, 8, 1)
+    assert (metrics.total_memory_mib, metrics.total_vcores, metrics.active_nodes) == (4096, 32, 1)
     (node,) = client.nodes()
     assert (node.state, node.available_memory_mib, node.rack) == ("RUNNING", 4096, "/default-rack")
     assert client.nodes(states=["LOST"]) == ()
@@ -122,6 +127,60 @@ def test_the_client_for_asyncio_asks_the_same(yarn: Yarn, client: YarnClient) ->
         )
 
     assert asyncio.run(asked()) == (client.info(), (), client.scheduler().type, "KILLED")
+
+
+def test_the_command_line_shows_submits_and_kills(yarn: Yarn, client: YarnClient) -> None:
+    def ctl(*words: str) -> str:
+        done = goschedctl("", "yarn", "--rm", ",".join(yarn.urls), "--user", "ann", *words)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    assert f"Release    {HADOOP}" in ctl("info")
+    assert "root.research.llm" in ctl("queues")
+    assert len(ctl("nodes").splitlines()) == 2
+    id = ctl("submit", "--name", "cli", "--memory", "128Mi", "--tag", "cli", "--", "sleep", "600").strip()
+    assert ctl("apps", "--tag", "cli", "-o", "name").split() == [id]
+    assert f"{id} (cli)" in ctl("app", id)
+    ctl("kill", id)
+    assert json.loads(ctl("app", id, "-o", "json"))["state"] == "KILLED"
+
+
+def test_imported_queues_have_the_shares_that_the_manager_reports(client: YarnClient) -> None:
+    queues = {queue.path: queue for queue in read_queues(QUEUES.read_bytes(), QUEUES.name).queues}
+    total = {"cpu": 1_000_000}
+    floors, tops = guarantees(queues, total), ceilings(queues, total)
+    theirs = {queue.path.removeprefix("root."): queue for queue in client.scheduler().root.all()[1:]}
+    assert theirs.keys() == queues.keys()
+    for path, queue in theirs.items():
+        top = min(tops[above].get("cpu", total["cpu"]) for above in lineage(path))
+        assert floors[path]["cpu"] / 10_000 == pytest.approx(queue.absolute_capacity_pct, abs=0.6), path
+        assert top / 10_000 == pytest.approx(queue.absolute_max_capacity_pct, abs=0.6), path
+
+
+def test_a_real_yarn_and_ours_fill_up_alike_under_the_same_trace(yarn: Yarn, client: YarnClient) -> None:
+    """24 applications of one container in each of three queues, all there when 32 places become free."""
+    demand = {"research.llm": 24, "research.vision": 24, "default": 24}
+    blocker = client.new_application().id
+    client.submit(Submission(id=blocker, name="all of it", command="sleep 600", memory_mib=4096))
+    until(lambda: client.app(blocker).containers, "nothing is free")
+    users = [YarnClient(yarn.urls, user=f"user{number}") for number in range(24)]  # YARN has limits by user
+    ids = [submit(user, "sleep 600", queue=f"root.{queue}", tags=("fill",)) for user in users for queue in demand]
+    until(lambda: all(app.state == "ACCEPTED" for app in client.apps(tags=["fill"])), "all wait")
+    client.kill(blocker)
+    until(lambda: client.metrics().allocated_vcores == 32, "it is full")
+    until(lambda: sum(app.containers for app in client.apps(tags=["fill"])) == 32, "all are there")
+    theirs = Counter(app.queue.removeprefix("root.") for app in client.apps(tags=["fill"]) if app.containers)
+
+    async def end_all() -> None:
+        later = AsyncYarnClient(yarn.urls, user="ann")
+        await asyncio.gather(*(later.kill(id) for id in ids))
+
+    asyncio.run(end_all())
+    ours = simulated(read_queues(QUEUES.read_bytes(), QUEUES.name).queues, demand, 32)
+    print(f"YARN {dict(theirs)}, gosched {ours}")
+    assert sum(ours.values()) == 32
+    for queue in demand:
+        assert abs(theirs[queue] - ours[queue]) <= 1, (theirs, ours)
 
 
 def test_after_a_failover_the_other_manager_is_asked_and_knows_the_application(yarn: Yarn, client: YarnClient) -> None:

@@ -97,7 +97,8 @@ class Managers:
                     self._active = place
                     return _read(call, reply, url)
             if not waits or time.monotonic() >= ends:
-                raise YarnUnreachable(f"no active ResourceManager: {'; '.join(said)}")
+                why = "no ResourceManager is active" if waits else "no ResourceManager answers"
+                raise YarnUnreachable(f"{why}: {'; '.join(said)}")
             yield Pause(_PAUSE_S)
 
     def kill(self, id: str, timeout_s: float) -> Steps[str]:
