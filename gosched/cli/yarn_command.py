@@ -1,20 +1,16 @@
-"""`goschedctl yarn`: look at a YARN cluster, submit an application to it, end one."""
+"""`goschedctl yarn`: look at a YARN cluster, end applications; those that start some are in `yarn_submit`."""
 
 from __future__ import annotations
 
-import getpass
-import shlex
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from gosched.api.json.values import time_json
 from gosched.cli.connect import output_option
-from gosched.cli.output import Column, Json, ago, bytes_text, emit, print_listing, say, show, titled
-
-if TYPE_CHECKING:
-    from gosched.integrations.yarn import YarnClient
+from gosched.cli.output import Column, Json, ago, bytes_text, print_listing, say, show, titled
+from gosched.cli.yarn_submit import run, submit, yarn_client
 
 _MIB = 1 << 20
 
@@ -85,7 +81,7 @@ def command(rm: str | None, user: str | None, ca: str | None) -> None:
 @click.pass_context
 def info(ctx: click.Context, output: str) -> None:
     """Show which ResourceManager answers, and what its cluster has."""
-    client = _client(ctx)
+    client = yarn_client(ctx)
 
     def text(found: Json) -> str:
         return titled(
@@ -111,7 +107,7 @@ def info(ctx: click.Context, output: str) -> None:
 @click.pass_context
 def nodes(ctx: click.Context, states: tuple[str, ...], output: str) -> None:
     """List the nodes that are not gone; with --state those in one of these states."""
-    client = _client(ctx)
+    client = yarn_client(ctx)
     print_listing(
         lambda: [_json(node) for node in client.nodes(states=states)], _NODES, wide=_NODES_WIDE, output=output
     )
@@ -125,7 +121,7 @@ def queues(ctx: click.Context, output: str) -> None:
 
     `goschedctl import yarn-queues` makes queues of gosched out of them.
     """
-    client = _client(ctx)
+    client = yarn_client(ctx)
 
     def fetch() -> list[Json]:
         found = sorted(client.scheduler().root.all(), key=lambda queue: queue.path)
@@ -146,7 +142,7 @@ def apps(
     ctx: click.Context, states: tuple[str, ...], queue: str, owner: str, tags: tuple[str, ...], limit: int, output: str
 ) -> None:
     """List applications, those that have ended too."""
-    client = _client(ctx)
+    client = yarn_client(ctx)
 
     def fetch() -> list[Json]:
         found = client.apps(states=states, queue=queue, user=owner, tags=tags, limit=limit)
@@ -161,7 +157,7 @@ def apps(
 @click.pass_context
 def app(ctx: click.Context, id: str, output: str) -> None:
     """Show an application: its state, why it is in it, and where its logs are."""
-    client = _client(ctx)
+    client = yarn_client(ctx)
 
     def text(found: Json) -> str:
         head = titled(
@@ -185,54 +181,8 @@ def app(ctx: click.Context, id: str, output: str) -> None:
     show(lambda: _json(client.app(id)), text, output=output)
 
 
-@command.command("submit")
-@click.argument("words", metavar="COMMAND...", nargs=-1, required=True)
-@click.option("--name", default="goschedctl", show_default=True)
-@click.option("--queue", default="default", show_default=True)
-@click.option("--memory", default="1Gi", show_default=True, help="Of the ApplicationMaster's container.")
-@click.option("--vcores", type=click.IntRange(1), default=1, show_default=True)
-@click.option("--env", "environment", metavar="NAME=VALUE", multiple=True, help="A variable; may be repeated.")
-@click.option("--tag", "tags", multiple=True, help="May be repeated.")
-@click.option("--priority", type=click.IntRange(0), help="[default: the queue's]")
-@click.option("--max-attempts", type=click.IntRange(1), default=1, show_default=True)
-@click.pass_context
-def submit(
-    ctx: click.Context,
-    words: tuple[str, ...],
-    name: str,
-    queue: str,
-    memory: str,
-    vcores: int,
-    environment: tuple[str, ...],
-    tags: tuple[str, ...],
-    priority: int | None,
-    max_attempts: int,
-) -> None:
-    """Submit an application whose ApplicationMaster is COMMAND, and print its id.
-
-    One word is a line for a shell. YARN calls an application FAILED whose command does not speak to the ResourceManager
-    before it ends, also with exit code 0.
-    """
-    from gosched.integrations.yarn import Submission
-
-    client = _client(ctx)
-    pairs, memory_mib = tuple([_variable(text) for text in environment]), _memory_mib(memory)
-    new = client.new_application()
-    client.submit(
-        Submission(
-            id=new.id,
-            name=name,
-            command=words[0] if len(words) == 1 else shlex.join(words),
-            queue=queue,
-            memory_mib=memory_mib,
-            vcores=vcores,
-            environment=pairs,
-            tags=tags,
-            priority=priority,
-            max_attempts=max_attempts,
-        )
-    )
-    emit(new.id)
+command.add_command(submit)
+command.add_command(run)
 
 
 @command.command("kill")
@@ -240,21 +190,10 @@ def submit(
 @click.pass_context
 def kill(ctx: click.Context, ids: tuple[str, ...]) -> None:
     """End applications, and wait until they have ended."""
-    client = _client(ctx)
+    client = yarn_client(ctx)
     for id in ids:
         state = client.kill(id)
         say(f"{id}: {state if state == 'KILLED' else f'had ended before: {state}'}")
-
-
-def _client(ctx: click.Context) -> YarnClient:
-    from gosched.integrations.yarn import YarnClient, YarnMisused
-
-    assert ctx.parent is not None, "these are commands of a group"
-    given = ctx.parent.params
-    if not given["rm"]:
-        raise YarnMisused("no ResourceManager is named: give --rm http://HOST:8088, or set GOSCHED_YARN_RM")
-    urls = [url.strip() for url in given["rm"].split(",") if url.strip()]
-    return YarnClient(urls, user=given["user"] or getpass.getuser(), ca=given["ca"])
 
 
 def _json(record: Any) -> Json:
@@ -267,22 +206,6 @@ def _json(record: Any) -> Json:
         elif field.name != "children":
             shape[field.name] = list(value) if isinstance(value, tuple) else value
     return shape
-
-
-def _variable(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not (name and equals):
-        raise click.UsageError(f"--env: expected NAME=VALUE, got {text!r}")
-    return name, value
-
-
-def _memory_mib(text: str) -> int:
-    from gosched.config.quantity import memory_bytes
-
-    try:
-        return max(1, memory_bytes(text) // _MIB)
-    except ValueError as error:
-        raise click.UsageError(f"--memory: {error}") from None
 
 
 def _of(found: Json, what: str, unit: int) -> str:

@@ -114,11 +114,8 @@ class Yarn:
         process.wait(30)
 
     def activate(self, name: str) -> None:
-        """Make this one the active ResourceManager; the other one, if it runs, is on standby first."""
-        other = "rm2" if name == "rm1" else "rm1"
-        if other in self._running:
-            self._admin("-transitionToStandby", other)
-        self._admin("-transitionToActive", "--forceactive", name)  # does not ask the other one, which may be gone
+        """Make this one the active ResourceManager. The other one is on standby, as both are at first, or gone."""
+        self._admin("-transitionToActive", "--forceactive", name)  # does not ask the other one
 
     def log(self, name: str) -> str:
         return (self.folder / f"{name}.log").read_text(errors="replace")

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
+from gosched.cli.local_cluster import LocalCluster
 from gosched.core.sharing import ceilings, guarantees, lineage
 from gosched.integrations.yarn import (
     AsyncYarnClient,
@@ -25,7 +28,7 @@ from tests.integrations.yarn.saturation import simulated
 
 from .containers import needs
 from .hadoop import HADOOP, Yarn
-from .support import goschedctl, until
+from .support import PATIENT, goschedctl, until, until_there
 
 QUEUES = Path(__file__).parents[1] / "integrations/yarn/capacity-scheduler.xml"
 
@@ -143,6 +146,58 @@ def test_the_command_line_shows_submits_and_kills(yarn: Yarn, client: YarnClient
     assert f"{id} (cli)" in ctl("app", id)
     ctl("kill", id)
     assert json.loads(ctl("app", id, "-o", "json"))["state"] == "KILLED"
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[LocalCluster]:
+    with LocalCluster(masters=1, agents=1, settings=PATIENT) as cluster:
+        yield cluster
+
+
+def job_of(yarn: Yarn, name: str, line: str) -> str:
+    ctl = Path(sys.executable).with_name("goschedctl")
+    words = [str(ctl), "yarn", "--rm", ",".join(yarn.urls), "--user", "ann", "run", "--memory", "128Mi", line]
+    return f"name: {name}\nretry: {{max: 1, when: [failed]}}\nresources: {{cpu: 0.1, memory: 100Mi}}\nrun: {json.dumps(words)}\n"
+
+
+def live(client: YarnClient) -> list[YarnApplication]:
+    """Those that tasks of gosched run."""
+    return [app for app in client.apps() if not app.has_ended and any(tag.startswith("gosched-") for tag in app.tags)]
+
+
+def test_a_job_that_is_an_application_ends_as_it_does_and_its_follower_may_die(
+    yarn: Yarn, client: YarnClient, cluster: LocalCluster, tmp_path: Path
+) -> None:
+    tmp_path.chmod(0o755)
+    line = f"echo from yarn; {until_there(tmp_path / 'go')}; exit 7"
+    with cluster.client() as gosched:
+        job = gosched.submit(job_of(yarn, "app", line)).id
+        until(lambda: [app for app in live(client) if app.containers], "it runs")
+        (app,) = live(client)
+        (follower,) = [
+            process for process in psutil.process_iter(["cmdline"]) if line in (process.info["cmdline"] or [])
+        ]
+        follower.kill()
+        until(lambda: gosched.get_job(job).job.attempt == 2, "it is started again")
+        (tmp_path / "go").touch()
+        detail = gosched.wait(job)
+        said = goschedctl(cluster.endpoints, "logs", job)
+    assert (detail.state.name, detail.exit_code) == ("FAILED", 7)
+    assert "from yarn" in said.stdout
+    assert f"{app.id}: taken over from an earlier start" in said.stdout + said.stderr
+    assert [found.id for found in client.apps(tags=[*app.tags])] == [app.id]
+
+
+def test_a_job_that_is_cancelled_takes_its_application_along(
+    yarn: Yarn, client: YarnClient, cluster: LocalCluster
+) -> None:
+    with cluster.client() as gosched:
+        job = gosched.submit(job_of(yarn, "app", "sleep 600")).id
+        until(lambda: [app for app in live(client) if app.containers], "it runs")
+        (app,) = live(client)
+        gosched.cancel(job)
+        assert gosched.wait(job).state.name == "CANCELLED"
+    assert client.state(app.id) == "KILLED"
 
 
 def test_imported_queues_have_the_shares_that_the_manager_reports(client: YarnClient) -> None:

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from gosched.identity.aside import in_thread
 from gosched.integrations.yarn import calls
-from gosched.integrations.yarn.client import FAILOVER_S, KILL_S, TIMEOUT_S, Line
+from gosched.integrations.yarn.client import FAILOVER_S, KILL_S, LOG_BYTES, TIMEOUT_S, Line
 from gosched.integrations.yarn.records import (
     ClusterInfo,
     ClusterMetrics,
@@ -90,6 +90,10 @@ class AsyncYarnClient:
     async def kill(self, id: str, *, timeout_s: float = KILL_S) -> str:
         """End an application, and return the state that it has ended in. Raises YarnNotFound, YarnTimedOut."""
         return await self._run(self._managers.kill(id, timeout_s))
+
+    async def log(self, app: YarnApplication, name: str = "stdout", *, last_bytes: int = LOG_BYTES) -> bytes:
+        """Return the end of a file of `<LOG_DIR>` of the ApplicationMaster. Raises YarnNotFound: there is none."""
+        return await self._run(self._managers.log(app, name, last_bytes))
 
     async def _run(self, steps: Steps[T]) -> T:
         """Do what the steps say."""

@@ -28,6 +28,7 @@ T = TypeVar("T")
 TIMEOUT_S = 10.0
 FAILOVER_S = 15.0
 KILL_S = 60.0
+LOG_BYTES = 1 << 20
 
 
 class YarnClient:
@@ -102,6 +103,10 @@ class YarnClient:
     def kill(self, id: str, *, timeout_s: float = KILL_S) -> str:
         """End an application, and return the state that it has ended in. Raises YarnNotFound, YarnTimedOut."""
         return self._run(self._managers.kill(id, timeout_s))
+
+    def log(self, app: YarnApplication, name: str = "stdout", *, last_bytes: int = LOG_BYTES) -> bytes:
+        """Return the end of a file of `<LOG_DIR>` of the ApplicationMaster. Raises YarnNotFound: there is none."""
+        return self._run(self._managers.log(app, name, last_bytes))
 
     def _run(self, steps: Steps[T]) -> T:
         """Do what the steps say."""

@@ -3,8 +3,8 @@
 A generator yields what is to be done, an `Exchange` or a `Pause`, and is sent what came of it. The clients with and
 without asyncio differ in how they do these two, and in nothing else.
 
-Invariant: nothing is asked of a host that the caller did not name: a standby's word where the active one is, is shown
-to people and not followed.
+Invariant: no ResourceManager is asked that the caller did not name: a standby's word where the active one is, is shown
+to people and not followed. The one other host is the node that an active one names, for a log.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from gosched.config.errors import shown
 from gosched.integrations.yarn import calls
@@ -29,7 +29,7 @@ from gosched.integrations.yarn.errors import (
     YarnUnreachable,
 )
 from gosched.integrations.yarn.fields import parse
-from gosched.integrations.yarn.records import ENDED
+from gosched.integrations.yarn.records import ENDED, YarnApplication
 from gosched.wire.http_exchange import Reply, TooLarge, Unreachable
 
 T = TypeVar("T")
@@ -113,6 +113,26 @@ class Managers:
                 raise YarnTimedOut(f"{id} is {state} {timeout_s:g} s after it was to be killed; YARN goes on")
             yield Pause(_PAUSE_S)
 
+    def log(self, app: YarnApplication, name: str, last_bytes: int) -> Steps[bytes]:
+        """Return the end of a log of the ApplicationMaster's container, from its node. Raises YarnNotFound where there
+        is none: it has not begun, or the node has removed it."""
+        parts = urlsplit(app.log_url)
+        if not parts.netloc:
+            raise YarnNotFound(f"{app.id} has no logs: it has not been placed")
+        container = parts.path.removeprefix("/node/containerlogs/").partition("/")[0]
+        path = f"/ws/v1/node/containerlogs/{quote(container, safe='')}/{quote(name, safe='')}"
+        user = f"&user.name={quote(self._user, safe='')}" if self._user else ""
+        url = f"{parts.scheme}://{parts.netloc}{path}"
+        reply = yield Exchange(f"{url}?size=-{last_bytes}{user}", "GET", {"Accept": "text/plain"}, None)
+        if isinstance(reply, Unreachable):
+            raise YarnUnreachable(str(reply))
+        assert reply is not None, "an exchange has a result"
+        if reply.status == 404:
+            raise YarnNotFound(f"{url}: the node has no such log, or has removed it")
+        if reply.status != 200:
+            raise _refusal(reply, url)
+        return _content(reply.body)
+
     def _exchange(self, url: str, call: Call[T]) -> Steps[Reply | Unreachable]:
         headers = {"Accept": "application/json"}
         if call.body is not None:
@@ -143,6 +163,13 @@ def _standby(reply: Reply) -> str | None:
     if 300 <= reply.status < 400:
         return f", and names {shown(reply.headers.get('location', ''))}"
     return ", and knows of no active one" if "refresh" in reply.headers else None
+
+
+def _content(shown: bytes) -> bytes:
+    """Return a log without what a node writes before and after it."""
+    _, begins, content = shown.partition(b"\nLogContents:\n")
+    before, ends, _ = content.rpartition(b"End of LogType:")
+    return before if begins and ends else shown
 
 
 def _read(call: Call[T], reply: Reply, url: str) -> T:

@@ -65,7 +65,8 @@ def test_a_command_of_several_words_is_quoted_for_the_shell_and_one_word_is_its_
         assert run_cli(["yarn", "--rm", rm.url, "submit", "--", "echo", "a && b"]) == 0
     bodies = [json.loads(body) for _, path, body, _ in rm.asked if path.startswith("/ws/v1/cluster/apps?")]
     lines = [body["am-container-spec"]["commands"]["command"] for body in bodies]
-    assert lines == ["echo a && echo b", "echo 'a && b'"]
+    assert [line.split("\n")[0] for line in lines] == ["{ echo a && echo b", "{ echo 'a && b'"]
+    assert {line.split("\n")[1] for line in lines} == {"} 1><LOG_DIR>/stdout 2><LOG_DIR>/stderr"}
 
 
 def test_one_that_had_ended_before_it_was_killed_is_said(capsys: pytest.CaptureFixture[str]) -> None:
