@@ -9,7 +9,7 @@ import contextlib
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from xml.sax.saxutils import escape
@@ -44,9 +44,17 @@ def properties(values: Mapping[str, object]) -> str:
 
 
 class Yarn:
-    """`with Yarn(folder, scheduler_xml=...) as yarn:` has started all of it, with rm1 active."""
+    """`with Yarn(folder, scheduler_xml=...) as yarn:` has started all of it, with rm1 active. `more`: properties of
+    yarn-site.xml."""
 
-    def __init__(self, folder: Path, *, scheduler_xml: str, more: Mapping[str, object] | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        scheduler_xml: str,
+        managers: Sequence[str] = ("rm1", "rm2"),
+        more: Mapping[str, object] | None = None,
+    ) -> None:
         sys.path.insert(0, str(ROOT))
         from tools.hadoop import HADOOP as fetched
         from tools.hadoop import hadoop
@@ -56,6 +64,7 @@ class Yarn:
         self._jars = hadoop()
         self.folder = folder
         self._conf = folder / "conf"
+        self._managers = managers
         self._ports = {(name, role): HeldPort() for name in ("rm1", "rm2") for role in _RM_ROLES}
         self._node_ports = {role: HeldPort() for role in _NM_ROLES}
         self._running: dict[str, subprocess.Popen[bytes]] = {}
@@ -80,9 +89,9 @@ class Yarn:
 
     def __enter__(self) -> Yarn:
         try:
-            for name in ("rm1", "rm2"):
+            for name in self._managers:
                 self.start(name)
-            for name in ("rm1", "rm2"):
+            for name in self._managers:
                 until(lambda name=name: self._answers(name), f"{name} answers", START_S)
             self.activate("rm1")
             self.start("nm")

@@ -24,13 +24,15 @@ from gosched.integrations.yarn import (
     YarnUnreachable,
 )
 from gosched.integrations.yarn.queues import read_queues
+from gosched.scheduling.fairness.fair_shares import fair_shares
 from tests.integrations.yarn.saturation import simulated
 
 from .containers import needs
-from .hadoop import HADOOP, Yarn
+from .hadoop import CLASSES, HADOOP, Yarn
 from .support import PATIENT, goschedctl, until, until_there
 
 QUEUES = Path(__file__).parents[1] / "integrations/yarn/capacity-scheduler.xml"
+FAIR = QUEUES.with_name("fair-scheduler.xml")
 
 
 @pytest.fixture(scope="module")
@@ -254,3 +256,23 @@ def test_after_a_failover_the_other_manager_is_asked_and_knows_the_application(y
     assert client.app(id).name == "test"
     assert client.kill(id) == "KILLED"
     assert client.info().ha_state == "ACTIVE"
+
+
+def test_weights_of_a_real_fair_scheduler_are_ours(tmp_path: Path) -> None:
+    text = FAIR.read_text()
+    plain = "".join(line for line in text.splitlines(keepends=True) if "minResources" not in line)
+    assert plain != text
+    (file := tmp_path / FAIR.name).write_text(plain)
+    more = {
+        "yarn.resourcemanager.scheduler.class": f"{CLASSES}.resourcemanager.scheduler.fair.FairScheduler",
+        "yarn.scheduler.fair.allocation.file": file,
+    }
+    with Yarn(tmp_path, scheduler_xml="<configuration/>", managers=["rm1"], more=more) as yarn:
+        scheduler = YarnClient([yarn.url("rm1")]).scheduler()
+    assert scheduler.type == "fairScheduler"
+    theirs = {queue.path.removeprefix("root."): queue.steady_vcores for queue in scheduler.root.all()[1:]}
+    queues = {queue.path: queue for queue in read_queues(plain.encode(), FAIR.name).queues}
+    assert theirs.keys() == queues.keys()
+    total = {"cpu": 32_000}
+    ours = fair_shares(queues, total, dict.fromkeys(queues, total), ceilings(queues, total))
+    assert {path: share["cpu"] / 1000 for path, share in ours.items()} == pytest.approx(theirs, abs=1)
