@@ -78,7 +78,7 @@ def run(ctx: click.Context, /, **given: Any) -> int:
     """Run an application whose ApplicationMaster is COMMAND to its end, and return the exit code of COMMAND.
 
     Its stdout comes to stdout and its stderr to stderr once it has ended, at most the last MiB of each; the messages
-    about it come to stderr. Ctrl-C and SIGTERM kill it. One word is a line for a shell.
+    about it come to stderr. Ctrl-C and SIGTERM kill it; a second one leaves at once. One word is a line for a shell.
 
     As the command of a gosched job it makes an application a job, with its state, logs, retries and cancel. A task that
     is started again takes over the application that an earlier start of it has left, and submits no second one.
@@ -90,8 +90,14 @@ def run(ctx: click.Context, /, **given: Any) -> int:
     from gosched.integrations.yarn.following import Run, logs_of, run_to_end
 
     stop = threading.Event()
+
+    def take(_number: int, _frame: object) -> None:
+        if stop.is_set():
+            raise KeyboardInterrupt
+        stop.set()
+
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
+        signal.signal(number, take)
     task = os.environ.get(_IN_TASK, "")
     wanted, client = _submission(given), yarn_client(ctx)
     job = Run(client=client, wanted=wanted, tag=f"gosched-{task}".lower() if task else "", stop=stop, say=say)

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from gosched.integrations.yarn.client import YarnClient
-from gosched.integrations.yarn.errors import YarnError, YarnNotFound, YarnRefused, YarnUnreachable
+from gosched.integrations.yarn.errors import YarnError, YarnNotFound, YarnRefused, YarnTimedOut, YarnUnreachable
 from gosched.integrations.yarn.records import Submission, YarnApplication
 
 #: How long no ResourceManager may answer while an application is followed.
@@ -53,7 +53,7 @@ def run_to_end(run: Run) -> tuple[YarnApplication, int]:
             heard = time.monotonic()
         except YarnNotFound as error:
             raise YarnNotFound(f"{error}: YARN has forgotten it, and what became of it") from error
-        except YarnUnreachable as error:
+        except (YarnTimedOut, YarnUnreachable) as error:  # timed out: what it was asked to end takes long to end
             asked = False
             if time.monotonic() - heard > LOST_S:
                 raise
@@ -64,7 +64,7 @@ def run_to_end(run: Run) -> tuple[YarnApplication, int]:
         if app.has_ended:
             return app, _exit_code(app, was_stopped=run.stop.is_set())
         run.stop.wait(min(_MOST_PAUSE_S, _LEAST_PAUSE_S + (time.monotonic() - began) / 20))
-        if run.stop.is_set() and asked:
+        if run.stop.is_set():  # which ends each wait at once
             time.sleep(_LEAST_PAUSE_S)
 
 

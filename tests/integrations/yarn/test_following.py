@@ -101,6 +101,13 @@ def test_one_that_is_to_stop_is_killed_and_its_end_waited_for() -> None:
     assert f"{ID}: is killed" in said
 
 
+def test_a_kill_that_cannot_be_asked_for_yet_is_asked_for_again() -> None:
+    end = (Answer({"state": "KILLED"}), one("KILLED"))
+    found, code, _, asked = followed(*SUBMITTED, one("RUNNING"), Answer(b"", 503), Answer(b"", 503), *end, stops=True)
+    assert (found.state, code) == ("KILLED", 143)
+    assert asked.count(f"PUT apps/{ID}/state") == 3
+
+
 def test_managers_that_do_not_answer_for_a_while_are_asked_again() -> None:
     found, code, said, _ = followed(*SUBMITTED, one("RUNNING"), Answer(b"", 503), one("FINISHED", result="SUCCEEDED"))
     assert (found.state, code) == ("FINISHED", 0)
