@@ -17,6 +17,9 @@ spark=pyspark==4.3.0
 # An S3 server for the archive of logs, built with Go once.
 .venv/bin/python tools/s3_server.py || echo "could not build an S3 server: the tests of the archive will fail" >&2
 
+# YARN, outside the checkout: Maven, which fetches it, is among the packages below.
+yarn() { .venv/bin/python -m tools.hadoop || echo "could not fetch Hadoop: the tests of YARN will fail" >&2; }
+
 # What checks pages for accessibility, outside the checkout; npm is among the packages below.
 axe() { .venv/bin/python -m tools.browser_tools || echo "could not install axe-core: the tests of the page will fail" >&2; }
 
@@ -37,6 +40,7 @@ needed=(
     iptables iptables
     /lib/systemd/systemd systemd
     java openjdk-17-jre-headless
+    mvn maven
     zsh zsh
     fish fish
     groff groff
@@ -64,12 +68,14 @@ knows_the_kernel() { apt-cache show linux-image-cloud-amd64 >/dev/null 2>&1; }
 
 if [ ${#missing[@]} -eq 0 ] && knows_the_kernel; then
     axe
+    yarn
     exit 0
 fi
 
 if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null; then
     echo "some integration tests will fail; as root on Debian: apt-get update; apt-get install ${missing[*]}" >&2
     axe
+    yarn
     exit 0
 fi
 echo "apt-get update; apt-get install ${missing[*]}" >&2
@@ -81,3 +87,4 @@ if ! { timeout 300 apt-get update && timeout 600 apt-get install -y --no-install
     echo "that failed: some integration tests will, too" >&2
 fi
 axe
+yarn

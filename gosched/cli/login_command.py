@@ -27,9 +27,10 @@ def command(ctx: click.Context, issuer: str | None, client_id: str | None, scope
     """
     from gosched.config.oidc_model import issuer_url
     from gosched.identity.device_login import begin, discover, wait
-    from gosched.identity.fetching import Unreachable, trust_of
+    from gosched.identity.fetching import trust_of
     from gosched.identity.token_endpoint import LoginFailed
     from gosched.identity.tokens import LoginEnded, login_file, login_from, write_login
+    from gosched.wire.http_exchange import Unreachable
 
     context = client_context(ctx)
     issuer, client_id = issuer or context.oidc_issuer, client_id or context.oidc_client_id

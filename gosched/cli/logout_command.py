@@ -18,9 +18,10 @@ def command(ctx: click.Context) -> None:
     """
     from gosched.config.errors import ConfigError
     from gosched.identity.device_login import discover, revoke
-    from gosched.identity.fetching import Unreachable, trust_of
+    from gosched.identity.fetching import trust_of
     from gosched.identity.token_endpoint import LoginFailed
     from gosched.identity.tokens import forget_login, login_file, read_login
+    from gosched.wire.http_exchange import Unreachable
 
     file = login_file(client_context(ctx))
     try:

@@ -54,6 +54,8 @@ COMMANDS = {
     "logout": "Forget the login.",
     "cert": "Make and revoke certificates of masters, agents and clients.",
     "audit": "Check and read the audit logs of masters.",
+    "import": "Make files of gosched out of what other schedulers have.",
+    "yarn": "Look at a YARN cluster, submit an application to it, end one.",
     "simulate": "Run a trace of jobs through the scheduler, on a virtual clock.",
     "replay": "Plan a past cycle again from a master's log.",
     "completion": "Print the completion script of a shell.",

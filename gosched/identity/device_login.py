@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from gosched.config.errors import shown
 from gosched.config.oidc_model import is_safe_url
 from gosched.identity.discovery import BadDocument, Discovery, discovery_url, read_discovery
-from gosched.identity.fetching import Unreachable, fetch
+from gosched.identity.fetching import fetch
 from gosched.identity.token_endpoint import (
     Grant,
     LoginFailed,
@@ -24,6 +24,7 @@ from gosched.identity.token_endpoint import (
     read_answer,
     text_of,
 )
+from gosched.wire.http_exchange import Unreachable
 
 GRANT = "urn:ietf:params:oauth:grant-type:device_code"
 #: Those that the issuer has are asked for; the last is for the refresh token.

@@ -17,8 +17,9 @@ from dataclasses import dataclass
 from gosched.config.oidc_model import Oidc
 from gosched.identity.aside import in_thread
 from gosched.identity.discovery import Discovery, discovery_url, read_discovery
-from gosched.identity.fetching import TIMEOUT_S, Unreachable, fetch
+from gosched.identity.fetching import TIMEOUT_S, fetch
 from gosched.identity.key_set import Key, KeySet, read_key_set
+from gosched.wire.http_exchange import Unreachable
 
 REFETCH_S = 10.0
 _LONGEST_PAUSE_S = 60.0  # between tries while the issuer does not answer

@@ -13,7 +13,8 @@ from typing import Any
 
 from gosched.config.errors import shown
 from gosched.identity.discovery import BadDocument, read_object
-from gosched.identity.fetching import Reply, Unreachable, fetch
+from gosched.identity.fetching import fetch
+from gosched.wire.http_exchange import Reply, Unreachable
 
 _MAX_TEXT = 16 * 1024  # of a token
 

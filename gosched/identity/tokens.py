@@ -147,8 +147,9 @@ def login_from(grant: Grant, issuer: str, client_id: str, *, shows_access_token:
 def _refreshed(file: Path, now_ms: Callable[[], int]) -> Login:
     """Return the login with a token that lasts, made by this process or by another one meanwhile."""
     from gosched.identity import device_login  # brings TLS and HTTP along
-    from gosched.identity.fetching import Unreachable, trust_of
+    from gosched.identity.fetching import trust_of
     from gosched.identity.token_endpoint import LoginFailed
+    from gosched.wire.http_exchange import Unreachable
 
     with _locked(file):
         login = read_login(file)

@@ -44,7 +44,15 @@ def endpoints(master: FakeMaster) -> str:
 
 
 @pytest.mark.parametrize(
-    "words", [("--help",), ("version", "--client"), ("completion", "bash"), ("config", "get-contexts")]
+    "words",
+    [
+        ("--help",),
+        ("version", "--client"),
+        ("completion", "bash"),
+        ("config", "get-contexts"),
+        ("yarn", "--help"),
+        ("import", "--help"),
+    ],
 )
 def test_a_command_that_asks_no_master_imports_nothing_heavy(words: tuple[str, ...]) -> None:
     assert loaded(command(*words), BARE) == []
