@@ -31,6 +31,8 @@ COMMANDS = {
     "status": "Show the cluster at a glance.",
     "submit": "Submit the jobs of a file, or one job described by flags.",
     "run": "Run a command as a job: submit it, follow its output, return its exit code.",
+    "sbatch": "Submit a batch script of Slurm, with its #SBATCH lines.",
+    "srun": "Run a command as a step of a batch script, as Slurm's srun does.",
     "plan": "Show what would happen to jobs if they were submitted now.",
     "explain": "Show why a job waits and when it starts, or where it runs.",
     "job": "List, show and control jobs, wait for them, check job files.",

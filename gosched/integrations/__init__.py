@@ -1,0 +1,1 @@
+"""Bridges to other ecosystems: each is light when it is not used."""
