@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -13,9 +12,6 @@ from gosched.cli.connect import connect
 from gosched.cli.output import as_data, emit, say
 from gosched.config.errors import ConfigError
 from gosched.config.jobs.draft import JobDraft
-
-if TYPE_CHECKING:
-    from gosched.client import GoSchedClient
 
 _SETTINGS = {"ignore_unknown_options": True, "allow_interspersed_args": False, "help_option_names": ["--help"]}
 
@@ -58,9 +54,12 @@ def command(ctx: click.Context, /, words: tuple[str, ...]) -> int:
         read_here(draft)
         emit(as_data(job, "yaml"))
         return 0
-    return _submit(
-        ctx, draft, is_array="array" in job, parsable="parsable" in given, quiet="quiet" in given, wait="wait" in given
-    )
+    job_id = _submit(ctx, draft)
+    if "parsable" in given:
+        emit(job_id)
+    elif "quiet" not in given:
+        emit(f"Submitted batch job {job_id}")
+    return _exit_code(ctx, job_id, is_array="array" in job) if "wait" in given else 0
 
 
 def _text(words: list[str], *, is_wrapped: bool) -> str:
@@ -76,7 +75,8 @@ def _text(words: list[str], *, is_wrapped: bool) -> str:
         raise ConfigError(f"{words[0] if words else 'standard input'} is no script: it is no text") from error
 
 
-def _submit(ctx: click.Context, draft: JobDraft, *, is_array: bool, parsable: bool, quiet: bool, wait: bool) -> int:
+def _submit(ctx: click.Context, draft: JobDraft) -> str:
+    """Submit the job, and return its id."""
     from gosched.cli.job_input import read_by_master
     from gosched.client.reading import ReadJob, submit_read
 
@@ -85,18 +85,15 @@ def _submit(ctx: click.Context, draft: JobDraft, *, is_array: bool, parsable: bo
     answer = submit_read(client, spec) if isinstance(spec, ReadJob) else client.submit(spec)
     for warning in answer.warnings:
         say(f"sbatch: warning: {warning}")
-    if parsable:
-        emit(answer.job_id)
-    elif not quiet:
-        emit(f"Submitted batch job {answer.job_id}")
-    return _exit_code(client, answer.job_id, is_array=is_array) if wait else 0
+    return answer.job_id
 
 
-def _exit_code(client: GoSchedClient, job: str, *, is_array: bool) -> int:
+def _exit_code(ctx: click.Context, job: str, *, is_array: bool) -> int:
     """Wait for a job, and return its exit code; of an array the highest of its elements."""
+    from gosched.api.job_query import JobQuery
+
+    client = connect(ctx)
     code = client.wait(job).exit_code
     if not code or not is_array:
         return code
-    from gosched.api.job_query import JobQuery
-
-    return max(row.exit_code or code for rows in client.job_rows(JobQuery(parent=job)) for row in rows)
+    return max([row.exit_code or 0 for rows in client.job_rows(JobQuery(parent=job)) for row in rows] or [0]) or code

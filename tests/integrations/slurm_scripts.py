@@ -48,7 +48,7 @@ simulate input.dat
     ),
     Case(
         name="threads",
-        text="""#!/bin/bash -l
+        text="""#!/bin/bash
 #SBATCH -J threads
 #SBATCH -N 1
 #SBATCH -n 1
