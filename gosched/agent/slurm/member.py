@@ -27,6 +27,8 @@ class Member:
 
     def __init__(self, index: int) -> None:
         self._index = index
+        hosts = os.environ["GOSCHED_HOSTS"].split(",")
+        self._shares_host = hosts.count(hosts[index]) > 1
         self._stopped = asyncio.Event()
         #: Process groups of the ranks that run, by step and rank.
         self._groups: dict[tuple[int, int], int] = {}
@@ -87,6 +89,9 @@ class Member:
         step, rank = message["step"], message["rank"]
         env = {**message["env"], **{name: value for name, value in os.environ.items() if _is_own(name)}}
         env |= message["variables"]
+        if self._shares_host:  # ranks of Open MPI would take each other's memory and files for their own
+            env.setdefault("OMPI_MCA_btl_vader_backing_directory", os.getcwd())
+            env.setdefault("OMPI_MCA_orte_tmpdir_base", os.getcwd())
         if count := message["gpus"]:
             env["CUDA_VISIBLE_DEVICES"] = _share(env.get("CUDA_VISIBLE_DEVICES", ""), message["place"], count)
         cwd = message["cwd"]

@@ -160,4 +160,4 @@ def _next(left: list[str], option: Option, origin: str) -> str:
 
 def _is_nothing(option: Option, value: str) -> bool:
     """Return whether a refused option asks for nothing."""
-    return option.name == "mail-type" and value.upper() == "NONE"
+    return option.name in ("mail-type", "input") and value.upper() == "NONE"

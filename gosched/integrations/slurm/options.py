@@ -39,7 +39,7 @@ class Option:
     note: str = ""
 
 
-def _rows(verdict: Verdict, *rows: tuple[str, str]) -> tuple[Option, ...]:
+def rows(verdict: Verdict, *rows: tuple[str, str]) -> tuple[Option, ...]:
     """Return the options of rows such as `n ntasks` (a value), `H hold!` (none), `nice?` (optional), each with a
     note."""
     found = []
@@ -56,7 +56,7 @@ _PLACES = "nodes are chosen by their labels: --constraint"
 _OUTSIDE = "gosched has nothing of the kind"
 
 SBATCH = (
-    *_rows(
+    *rows(
         Verdict.SAME,
         ("N nodes", ""),
         ("ntasks-per-node", ""),
@@ -81,7 +81,7 @@ SBATCH = (
         ("usage!", ""),
         ("V version!", ""),
     ),
-    *_rows(
+    *rows(
         Verdict.DIFFERENT,
         ("J job-name", "names of live jobs are unique: gosched's has six digits behind it"),
         ("n ntasks", "without --nodes each task has a cgroup of its own; with it, those of a node share one"),
@@ -100,7 +100,7 @@ SBATCH = (
         ("test-only!", "shows the job file that would be submitted"),
         ("priority", "0 to 1000"),
     ),
-    *_rows(
+    *rows(
         Verdict.IGNORED,
         ("hint", "CPUs are assigned by the node's agent"),
         ("mem-bind", "memory is assigned by the node's agent"),
@@ -125,7 +125,7 @@ SBATCH = (
         ("nice?", "use --qos"),
         ("spread-job!", "without --nodes the tasks are placed together"),
     ),
-    *_rows(
+    *rows(
         Verdict.REFUSED,
         ("mail-type", "gosched sends no mail: follow goschedctl events -w, or leave the line out"),
         ("mail-user", "gosched sends no mail: leave the line out"),
@@ -173,7 +173,7 @@ SBATCH = (
 
 #: Of srun inside of a job: a step.
 SRUN = (
-    *_rows(
+    *rows(
         Verdict.SAME,
         ("n ntasks", ""),
         ("N nodes", ""),
@@ -193,12 +193,12 @@ SRUN = (
         ("J job-name", ""),
         ("u unbuffered!", ""),
     ),
-    *_rows(
+    *rows(
         Verdict.DIFFERENT,
         ("exclusive?", "every step waits for as many free tasks as it has; with --overlap it does not"),
         ("mpi", "none, or openmpi and mpich by their own mpiexec; a program that is linked with one needs no option"),
     ),
-    *_rows(
+    *rows(
         Verdict.IGNORED,
         ("cpu-bind", "the ranks of a task share its CPUs"),
         ("mem", "a step has the memory of its job"),
@@ -217,11 +217,11 @@ SRUN = (
         ("gpu-bind", "a task sees its own GPUs alone"),
         ("threads-per-core", "CPUs are what the agent counts as one"),
     ),
-    *_rows(
+    *rows(
         Verdict.REFUSED,
         ("pty!", "goschedctl exec JOB -it -- bash opens a terminal in a task"),
         ("multi-prog!", "let the program choose by $SLURM_PROCID"),
-        ("i input", "a rank has no input: let it read the file"),
+        ("i input", "a rank has no input: let it read the file, and say none, if anything"),
         ("jobid", "a step belongs to the job whose script starts it"),
         ("het-group", "a job has one part"),
         ("bcast?", "copy the file in a step of its own"),
