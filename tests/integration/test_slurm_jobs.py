@@ -1,4 +1,4 @@
-"""Batch scripts on a real cluster of three nodes: steps, signals, files, arrays, MPI, and the commands by Slurm's names.
+"""Batch scripts on a real cluster of three nodes: steps, signals, files, arrays, MPI, and commands by Slurm's names.
 
 Needs the packages of Open MPI and MPICH, as test_mpi.py does.
 """
@@ -67,16 +67,14 @@ def user(cluster: LocalCluster, tmp_path: Path) -> User:
 
 def marked(word: str) -> list[psutil.Process]:
     """Return the processes that have the word in their command line, but for what is around them."""
-    found = []
-    for process in psutil.process_iter(["cmdline", "name"]):
-        if process.info["name"] == "sleep" and word in (process.info["cmdline"] or []):
-            found.append(process)
-    return found
+    return [p for p in psutil.process_iter(["cmdline", "name"]) if p.info["cmdline"] == ["sleep", word]]
 
 
 def test_steps_share_the_places_of_the_job_and_wait_for_each_other(user: User) -> None:
     script = """
-    for item in 1 2 3 4 5; do srun -n1 -N1 --exclusive sh -c "echo begins $item; sleep 0.3; echo ends $item" >>log & done
+    for item in 1 2 3 4 5; do
+        srun -n1 -N1 --exclusive sh -c "echo begins $item; sleep 0.3; echo ends $item" >>log &
+    done
     wait
     awk '/begins/ { if (++now > most) most = now } /ends/ { now-- } END { print "most at once:", most }' log
     srun -n2 sleep 1 & sleep 0.5; srun --overlap -n1 echo overlaps; wait
@@ -128,9 +126,11 @@ def test_a_signal_comes_before_the_time_limit(user: User) -> None:
 
 
 def test_arrays_dependencies_and_file_names_are_those_of_slurm(user: User) -> None:
-    array = user.submit("--array=2,5", "-J", "sweep", "-o", "%x-%A-%2a.txt", script="echo $SLURM_ARRAY_TASK_ID; exit 1")
+    script = "echo $SLURM_ARRAY_TASK_ID; exit 1"
+    array = user.submit("-H", "--array=2,5", "-J", "sweep", "-o", "%x-%A-%2a.txt", script=script)
     after = user.submit("-d", f"afternotok:{array}", "--open-mode=append", "-o", "%j.txt", "--wrap", "echo after >&2")
     never = user.submit("-d", f"afterok:{array}", "--wrap", "true")
+    assert user.run("scontrol", "release", array).returncode == 0
     assert user.run("job", "wait", after, "--timeout", "90s").returncode == 0
     assert sorted(file.name for file in user.home.glob("sweep-*")) == [f"sweep-{array}-02.txt", f"sweep-{array}-05.txt"]
     assert (user.home / f"sweep-{array}-05.txt").read_text() == "5\n"
@@ -157,16 +157,7 @@ def test_the_commands_show_and_change_jobs_in_familiar_columns(user: User, tmp_p
     runs = slurm("sbatch", "--parsable", "-N2", "-J", "long one", "--time=5", "--wrap", "srun sleep 600").strip()
     held = slurm("sbatch", "--parsable", "-H", "--comment=by hand", "--wrap", "true").strip()
     until(lambda: slurm("squeue", "-h", "-j", runs, "-o", "%t") == "R\n", "it runs")
-    assert slurm("squeue").split()[:8] == [
-        "JOBID",
-        "PARTITION",
-        "NAME",
-        "USER",
-        "ST",
-        "TIME",
-        "NODES",
-        "NODELIST(REASON)",
-    ]
+    assert " ".join(slurm("squeue").split()[:8]) == "JOBID PARTITION NAME USER ST TIME NODES NODELIST(REASON)"
     row = slurm("squeue", "--me", "-h", "-t", "R", "-o", "%i|%j|%P|%D|%l|%T|%C").strip()
     assert row == f"{runs}|long one|default|2|5:00|RUNNING|2"
     assert slurm("squeue", "-h", "-j", held, "-o", "%R %k").strip() == "(HELD) by hand"
@@ -190,12 +181,18 @@ def test_the_commands_show_and_change_jobs_in_familiar_columns(user: User, tmp_p
 def test_srun_starts_an_mpi_program_as_one_world_over_two_nodes(user: User, mpi: str) -> None:
     program = user.home / mpi
     subprocess.run([f"mpicc.{mpi}", "-o", str(program), str(SOURCE)], check=True, timeout=PATIENCE_S)
-    script = f"srun ./{mpi} && srun -n3 sh -c 'echo plain $SLURM_PROCID'\nsrun ./{mpi} 600 1 23"
+    script = f"srun ./{mpi} && srun -n3 sh -c 'echo plain $SLURM_PROCID'"
     code, out = user.result("-N2", "--ntasks-per-node=2", script=script)
-    assert code == 23
+    assert code == 0
     assert [f"rank {rank} has seen all 4 around the ring\n" in out for rank in range(4)] == [True] * 4
     assert {line.rpartition(" on ")[2] for line in out.splitlines() if line.startswith("rank 3 of 4 on")} != {""}
     assert sorted(line for line in out.splitlines() if "plain" in line) == ["plain 0", "plain 1", "plain 2"]
+
+
+def test_a_failed_rank_of_open_mpi_ends_its_step_with_its_code(user: User) -> None:
+    program = user.home / "ring"
+    subprocess.run(["mpicc.openmpi", "-o", str(program), str(SOURCE)], check=True, timeout=PATIENCE_S)
+    assert user.result("-N2", "--ntasks-per-node=1", script="srun ./ring 600 1 23")[0] == 23
 
 
 def test_the_mpirun_of_a_script_finds_the_nodes_by_srun(user: User) -> None:
