@@ -97,12 +97,13 @@ class Slurm:
         return self.run("sinfo", "-h", "-N", "-o", "%T").split() == ["idle"] * len(self.nodes)
 
     def stop(self) -> None:
-        for name in (*[f"slurmd-{node}" for node in self.nodes], "slurmctld", "munged"):
-            file = self.folder / f"{name}.pid"
-            if file.exists():
-                pid = int(file.read_text())
-                os.kill(pid, signal.SIGTERM)
-                wait(partial(_has_ended, pid), START_S, f"{name} has ended")
+        names = [*[f"slurmd-{node}" for node in self.nodes], "slurmctld", "munged"]
+        files = [self.folder / f"{name}.pid" for name in names]
+        pids = [int(file.read_text()) for file in files if file.exists()]
+        for pid in pids:
+            os.kill(pid, signal.SIGTERM)
+        for pid in pids:
+            wait(partial(_has_ended, pid), START_S, f"process {pid} of Slurm has ended")
 
     def run(self, *words: str) -> str:
         done = subprocess.run(words, env=self.environment, capture_output=True, text=True, timeout=RUN_S, check=False)

@@ -25,7 +25,7 @@ from tools.slurm import Slurm, missing, slurm
 from .support import PATIENCE_S
 
 NODES, CPUS = 3, 64  # so many that no script waits for another, nor is placed elsewhere for it
-AT_ONCE = 4
+AT_ONCE = {"slurm": 20, "gosched": 4}  # Slurm's sbatch looks every ten seconds whether its job has ended
 COMPARED = [case for case in CASES if case.compared]
 #: What is of Slurm's own installation, of options without effect, or not the same by design.
 _OF_SLURM_ALONE = {
@@ -83,7 +83,7 @@ def results(real: Slurm, cluster: LocalCluster, tmp_path_factory: pytest.TempPat
 
     def run_all(kind: str) -> list[Ran]:
         words, env = commands[kind]
-        with ThreadPoolExecutor(AT_ONCE) as pool:
+        with ThreadPoolExecutor(AT_ONCE[kind]) as pool:
             return list(pool.map(lambda case: run(case, words, env, folders[kind, case.name]), COMPARED))
 
     with ThreadPoolExecutor(2) as pool:

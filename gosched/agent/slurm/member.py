@@ -18,6 +18,7 @@ from gosched.agent.mpi.job import HOLD_S, JOIN_S, failed
 
 _AGAIN_S = 0.2
 _CHUNK = 32 * 1024
+_ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGKILL)
 #: Of the task, whatever the environment of srun says.
 _OWN = ("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "TRACEPARENT")
 
@@ -32,6 +33,8 @@ class Member:
         self._stopped = asyncio.Event()
         #: Process groups of the ranks that run, by step and rank.
         self._groups: dict[tuple[int, int], int] = {}
+        #: What a step was told to end by, for those of its ranks that start later.
+        self._told: dict[int, int] = {}
         self._works: set[asyncio.Task[None]] = set()
 
     async def run(self) -> int:
@@ -79,9 +82,11 @@ class Member:
             await asyncio.sleep(_AGAIN_S)
 
     def _signal(self, step: int, number: int) -> None:
-        """Send a signal to the ranks of a step; 0: of all steps."""
+        """Send a signal to the ranks of a step."""
+        if number in _ENDING:
+            self._told[step] = number
         for (of, _), group in self._groups.items():
-            if of == step or not step:
+            if of == step:
                 _send(group, number)
 
     async def _rank(self, channel: Channel, message: Message) -> None:
@@ -118,6 +123,8 @@ class Member:
         self._groups[step, rank] = process.pid
         if self._stopped.is_set():
             _send(process.pid, signal.SIGTERM)
+        if step in self._told:
+            _send(process.pid, self._told[step])
         assert process.stdout is not None
         assert process.stderr is not None
         readers = [
