@@ -10,7 +10,10 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs/ARCHITECTURE.md"
-ROOMS = "core|logs|state_machine|scheduling|config|plugins|wire|replication|observe|client|identity|integrations|master|agent|cli|sim"
+ROOMS = (
+    "core|logs|state_machine|scheduling|config|plugins|wire|replication|observe|client|identity|integrations|master|agent|"
+    "cli|sim"
+)
 #: A path in backticks: below gosched, or from the repository's root.
 NAMED = re.compile(rf"`((?:{ROOMS})/[\w./]+|(?:gosched|tests|docs|tools|proto|benchmarks|deploy|config)/[\w./-]+)`")
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
