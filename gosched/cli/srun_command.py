@@ -22,7 +22,7 @@ def command(words: tuple[str, ...]) -> int:
 
     \b
     Examples:
-      goschedctl srun --help
+      goschedctl srun -n 2 hostname
     """
     if "SLURM_JOB_ID" not in os.environ or "GOSCHED_PORT" not in os.environ:
         raise ConfigError("srun starts steps of a job that sbatch has submitted: here use goschedctl run -- COMMAND")
