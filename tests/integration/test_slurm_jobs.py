@@ -194,10 +194,11 @@ def test_srun_starts_an_mpi_program_as_one_world_over_two_nodes(user: User, mpi:
     assert sorted(line for line in out.splitlines() if "plain" in line) == ["plain 0", "plain 1", "plain 2"]
 
 
-def test_a_failed_rank_of_open_mpi_ends_its_step_with_its_code(user: User) -> None:
-    program = user.home / "ring"
-    subprocess.run(["mpicc.openmpi", "-o", str(program), str(SOURCE)], check=True, timeout=PATIENCE_S)
-    assert user.result("-N2", "--ntasks-per-node=1", script="srun ./ring 600 1 23")[0] == 23
+@pytest.mark.parametrize("mpi", ["openmpi", "mpich"])
+def test_a_failed_rank_of_mpi_ends_its_step_with_its_code(user: User, mpi: str) -> None:
+    program = user.home / mpi
+    subprocess.run([f"mpicc.{mpi}", "-o", str(program), str(SOURCE)], check=True, timeout=PATIENCE_S)
+    assert user.result("-N2", "--ntasks-per-node=2", script=f"srun ./{mpi} 600 1 23")[0] == 23
 
 
 def test_the_mpirun_of_a_script_finds_the_nodes_by_srun(user: User) -> None:

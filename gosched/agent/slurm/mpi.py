@@ -29,8 +29,11 @@ _RANK = (
     "/bin/sh",
     "-c",
     "export SLURM_PROCID=${OMPI_COMM_WORLD_RANK:-$PMI_RANK} SLURM_NTASKS=${OMPI_COMM_WORLD_SIZE:-$PMI_SIZE} "
-    'SLURM_LOCALID=${OMPI_COMM_WORLD_LOCAL_RANK:-$MPI_LOCALRANKID}; exec "$@"',
-    "rank",
+    "SLURM_LOCALID=${OMPI_COMM_WORLD_LOCAL_RANK:-$MPI_LOCALRANKID}\n"
+    '[ "$PMI_FD" ] || exec "$@"\n'
+    f'"$@" || {{ code=$?; {sys.executable} -ISc "$0" $code; exit $code; }}',
+    # MPICH's mpiexec ends the ranks of one node alone, unless it is told by its own protocol.
+    'import os, sys; os.write(int(os.environ["PMI_FD"]), f"cmd=abort exitcode={sys.argv[1]}\\n".encode())',
 )
 #: Both would ask Slurm otherwise, whose variables are there.
 _SETTINGS = {"OMPI_MCA_plm": "rsh", "OMPI_MCA_ras": "^slurm", "HYDRA_RMK": "user"}
