@@ -51,6 +51,8 @@ needed=(
     mpiexec.openmpi openmpi-bin
     mpicc.mpich libmpich-dev
     mpiexec.hydra mpich
+    slurmctld slurm-wlm
+    munged munge
 )
 export PATH="$PATH:/usr/sbin:/sbin"
 

@@ -27,11 +27,10 @@ _CANNOT_WRITE = (errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EFBIG)
 _ROOT_OPTIONS = ("--endpoints", "--context")
 _ROOT_PREFIXES = tuple(f"{option}=" for option in _ROOT_OPTIONS)
 
-COMMANDS = {
+OWN = {
     "status": "Show the cluster at a glance.",
     "submit": "Submit the jobs of a file, or one job described by flags.",
     "run": "Run a command as a job: submit it, follow its output, return its exit code.",
-    "spark-submit": "Run an application of Spark, by the options of Spark's spark-submit.",
     "plan": "Show what would happen to jobs if they were submitted now.",
     "explain": "Show why a job waits and when it starts, or where it runs.",
     "job": "List, show and control jobs, wait for them, check job files.",
@@ -54,13 +53,25 @@ COMMANDS = {
     "logout": "Forget the login.",
     "cert": "Make and revoke certificates of masters, agents and clients.",
     "audit": "Check and read the audit logs of masters.",
-    "import": "Make files of gosched out of what other schedulers have.",
-    "yarn": "Look at a YARN cluster, submit an application to it, end one.",
     "simulate": "Run a trace of jobs through the scheduler, on a virtual clock.",
     "replay": "Plan a past cycle again from a master's log.",
     "completion": "Print the completion script of a shell.",
     "version": "Show the versions of goschedctl, the masters and the agents.",
 }
+OF_OTHERS = {
+    "sbatch": "Submit a batch script of Slurm, with its #SBATCH lines.",
+    "srun": "Run a command as a step of a batch script, as Slurm's srun does.",
+    "squeue": "List jobs as Slurm's squeue does.",
+    "sinfo": "List nodes as Slurm's sinfo does.",
+    "scancel": "Cancel jobs as Slurm's scancel does.",
+    "sacct": "List jobs, ended ones too, as Slurm's sacct does.",
+    "scontrol": "Show, hold, release and requeue jobs as Slurm's scontrol does.",
+    "slurm-aliases": "Install commands by Slurm's names that call goschedctl.",
+    "spark-submit": "Run an application of Spark, by the options of Spark's spark-submit.",
+    "yarn": "Look at a YARN cluster, submit an application to it, end one.",
+    "import": "Make files of gosched out of what other schedulers have.",
+}
+COMMANDS = OWN | OF_OTHERS
 
 
 class Noun(click.Group):
@@ -80,8 +91,9 @@ class Noun(click.Group):
         return words + click.Command.shell_complete(self, ctx, incomplete)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+        for title, commands in (("Commands", OWN), ("Commands that users of other schedulers know", OF_OTHERS)):
+            with formatter.section(title):
+                formatter.write_dl(list(commands.items()))
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

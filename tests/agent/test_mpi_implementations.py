@@ -34,7 +34,7 @@ def _program(path: Path, contents: bytes) -> str:
         (b"libmpi.so.12", MPICH, "mpiexec"),
     ],
 )
-def test_a_program_is_started_by_the_mpi_that_it_is_linked_with(
+def test_a_program_is_started_by_the_mpi_that_it_islinked_with(
     programs: Path, linked: bytes, kind: str, mpiexec: str
 ) -> None:
     program = _program(programs / "solver", b"\x7fELF\0libc.so.6\0" + linked + b"\0")

@@ -63,7 +63,7 @@ def parse(command: click.Command, name: str, words: list[str]) -> None:
             return
         name, found, words = command.resolve_command(context, words)
         assert found is not None, f"there is no command {name}"
-        command, context = found, click.Context(found, info_name=name, parent=context)
+        command, context = found, click.Context(found, info_name=name, parent=context, **found.context_settings)
     command.make_parser(context).parse_args(words)
 
 

@@ -14,6 +14,7 @@ from tools.docs.job_file import job_file
 from tools.docs.limits import limits_page
 from tools.docs.metrics import alerts, metrics
 from tools.docs.rest import rest
+from tools.docs.sbatch import sbatch
 from tools.docs.settings import agent_settings, master_settings
 from tools.docs.texts import Incomplete
 
@@ -24,6 +25,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "settings-master": master_settings,
     "settings-agent": agent_settings,
     "goschedctl": goschedctl,
+    "sbatch": sbatch,
     "daemons": daemons,
     "codes": codes,
     "exit-codes": exit_codes,

@@ -65,7 +65,7 @@ def task_of(node: str) -> int:
 
 def find(command: Sequence[str], wanted: str) -> tuple[str, str]:
     """Return the implementation and the path of its mpiexec. Raises NoMpi."""
-    linked = _linked_with(command)
+    linked = linked_with(command)
     if wanted and linked and wanted != linked:
         raise NoMpi(f"the program is linked with {_TITLES[linked]}, and the job says implementation: {wanted}")
     kind = wanted or linked
@@ -109,7 +109,7 @@ def command_line(kind: str, mpiexec: str, world: World) -> list[str]:
     return [mpiexec, *options, "--hostfile", world.nodes_file, "-n", count, *world.rank]
 
 
-def _linked_with(command: Sequence[str]) -> str:
+def linked_with(command: Sequence[str]) -> str:
     """Return the implementation of the first program of the command that is linked with one; empty: that is not
     known."""
     for word in _words(command):

@@ -1,0 +1,77 @@
+"""What the tasks of a submitted script are told besides the script: one word of their command line, as JSON.
+
+Invariant: what a newer sbatch writes and this release does not know is left out when it is read.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+#: First word of the command: agents put their own program in its place. It is followed by the record, the text of the
+#: script, and the script's arguments.
+COMMAND = "gosched-batch"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """A batch job, as its tasks know it. Empty and 0: it was not said."""
+
+    #: As in Slurm, not the name of gosched's job.
+    name: str
+    #: Tasks of each group, and the ranks of each of them.
+    groups: tuple[tuple[int, int], ...]
+    submit_dir: str = ""
+    submit_host: str = ""
+    user: str = ""
+    partition: str = ""
+    account: str = ""
+    qos: str = ""
+    #: Where the script starts.
+    chdir: str = ""
+    #: Patterns of files; empty `error`: where the output goes.
+    output: str = ""
+    error: str = ""
+    append: bool = False
+    #: As it was given.
+    ntasks: int = 0
+    ntasks_per_node: int = 0
+    cpus_per_task: int = 0
+    gpus_per_task: int = 0
+    #: MiB.
+    mem_per_node: int = 0
+    mem_per_cpu: int = 0
+    time_limit_s: int = 0
+    #: Before the time limit: number of the signal, seconds, and whether the script alone gets it.
+    signal: int = 0
+    signal_s: int = 0
+    signal_to_script: bool = False
+    #: First index, last, step and number of an array; empty: it is none.
+    array: tuple[int, ...] = ()
+
+    @property
+    def ranks(self) -> list[int]:
+        """Return the ranks of each task of gosched, by its index."""
+        return [ranks for count, ranks in self.groups for _ in range(count)]
+
+
+_FIELDS = {each.name for each in fields(Batch)}
+
+
+def written(batch: Batch) -> str:
+    return json.dumps({key: value for key, value in asdict(batch).items() if value})
+
+
+def read(text: str) -> Batch:
+    """Return the record. Raises ValueError for text that is none."""
+    found = json.loads(text)
+    if not isinstance(found, dict):
+        raise ValueError("the record of the batch job is no mapping")
+    known: dict[str, Any] = {key: value for key, value in found.items() if key in _FIELDS}
+    try:
+        known["groups"] = tuple((int(count), int(ranks)) for count, ranks in known["groups"])
+        known["array"] = tuple(int(number) for number in known.get("array", ()))
+        return Batch(**known)
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"the record of the batch job cannot be read: {error!r}") from error
