@@ -11,7 +11,8 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs/ARCHITECTURE.md"
 ROOMS = (
-    "core|logs|state_machine|scheduling|config|plugins|wire|replication|observe|client|identity|master|agent|cli|sim"
+    "core|integrations|logs|state_machine|scheduling|config|plugins|wire|replication|observe|client|identity|master"
+    "|agent|cli|sim"
 )
 #: A path in backticks: below gosched, or from the repository's root.
 NAMED = re.compile(rf"`((?:{ROOMS})/[\w./]+|(?:gosched|tests|docs|tools|proto|benchmarks|deploy|config)/[\w./-]+)`")
