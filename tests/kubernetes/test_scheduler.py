@@ -14,7 +14,7 @@ from gosched.client import GoSchedClient
 from gosched.core.records.job import Job, JobState
 from tests.kubernetes.scheduling import BRIDGE, Bridge, Pods, fresh_nodes, limited_kubeconfig, until
 from tools.kubernetes.cluster import Cluster, cluster
-from tools.kubernetes.pretended import Api, Kubelets, condition, kubelets, node, pod
+from tools.kubernetes.pretended import GONE, Api, Kubelets, Refused, condition, kubelets, node, pod
 
 NATIVE = "/apis/scheduling.k8s.io/v1beta1"
 
@@ -82,6 +82,15 @@ def job_state(client: GoSchedClient, pods: Pods) -> list[str]:
     return sorted(job.state.name for job in jobs_of(client, pods))
 
 
+def is_made(api: Api, path: str, found: dict[str, Any]) -> bool:
+    try:
+        return bool(api("POST", path, found))
+    except Refused as error:
+        if error.status not in GONE:
+            raise
+        return False
+
+
 def task_states(client: GoSchedClient, pods: Pods) -> list[str]:
     return [task.state.name for job in jobs_of(client, pods) for task in client.get_job(job.id).tasks]
 
@@ -126,6 +135,35 @@ def test_a_gang_waits_whole_and_says_why(api: Api, pods: Pods, client: GoSchedCl
         assert [job.spec.task_count for job in jobs_of(client, pods)] == [3]
         pods.create(pod("train-3", **{**member, "cpu": "1"}))
         until("a late member is placed by itself", lambda: pods.node_of("train-3"))
+
+
+def test_gangs_of_the_scheduler_plugins_are_gangs(api: Api, pods: Pods, client: GoSchedClient) -> None:
+    served = {"name": "v1alpha1", "served": True, "storage": True}
+    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    names = {"kind": "PodGroup", "listKind": "PodGroupList", "plural": "podgroups", "singular": "podgroup"}
+    definition = {
+        "metadata": {"name": "podgroups.scheduling.x-k8s.io"},
+        "spec": {
+            "group": "scheduling.x-k8s.io",
+            "scope": "Namespaced",
+            "names": names,
+            "versions": [{**served, "schema": schema}],
+        },
+    }
+    group = {
+        "apiVersion": "scheduling.x-k8s.io/v1alpha1",
+        "kind": "PodGroup",
+        "metadata": {"name": "duo"},
+        "spec": {"minMember": 2},
+    }
+    with fresh_nodes(api, [node("x", cpu="2"), node("y", cpu="2")]):
+        pods.create(pod("duo-0", cpu="2", group="duo"), pod("duo-1", cpu="2", group="duo"))
+        until("they say that it is missing", lambda: why(pods, "duo-0", "WaitingForGang", "does not exist"))
+        api("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition)
+        path = f"/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{pods.namespace}/podgroups"
+        until("the API is served", lambda: is_made(api, path, group))
+        until("both are bound", lambda: len(pods.bound()) == 2)
+        assert [job.spec.task_count for job in jobs_of(client, pods)] == [2]
 
 
 def test_a_restart_forgets_nothing_and_binds_nothing_twice(
