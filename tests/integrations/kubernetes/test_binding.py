@@ -10,6 +10,7 @@ import pytest
 
 from gosched.core.orders import TaskOrder
 from gosched.core.records.task import TaskState
+from gosched.core.resources import Resources
 from gosched.integrations.kubernetes import binder as binder_module
 from gosched.integrations.kubernetes.api import KubeError, KubeUnreachable
 from gosched.integrations.kubernetes.binder import Binder
@@ -72,10 +73,16 @@ class Bench:
         for name in names:
             self.pod(name)
 
-    def order(self, index: int, node: str, *, count: int = 2, attempt: int = 1) -> str:
+    def order(self, index: int, node: str, *, count: int = 2, attempt: int = 1, cpu_millis: int = 0) -> str:
         allocation = f"j-1/gang-1/{index}.{attempt}"
         env = (("GOSCHED_TASK_COUNT", str(count)), ("KUBE_POD_GROUP", "scheduling.k8s.io/n/g"))
-        task = TaskOrder(allocation_id=allocation, task_id=allocation.rpartition(".")[0], job_id="j-1", env=env)
+        task = TaskOrder(
+            allocation_id=allocation,
+            task_id=allocation.rpartition(".")[0],
+            job_id="j-1",
+            env=env,
+            resources=Resources(cpu_millis=cpu_millis),
+        )
         known = read_order(node, task)
         assert known is not None
         self.binder.take(known)
@@ -217,3 +224,25 @@ def test_what_the_masters_gave_up_is_another_schedulers_pod_from_then_on(bench: 
     bench.tasks.bind("j-1/gang-1/0.1", pod, "a")
     assert bench.tasks.reports("a") == []
     assert not bench.tasks.allocation_of(pod)
+
+
+def test_a_place_that_another_schedulers_pod_took_is_not_bound_to(bench: Bench) -> None:
+    async def story() -> None:
+        bench.pods("p")
+        requests = {"resources": {"requests": {"cpu": "6"}}}
+        bench.pod("theirs", schedulerName="other", schedulingGroup=None, nodeName="a", containers=[requests])
+        allocation = bench.order(0, "a", count=1, cpu_millis=4000)
+        await bench.done()
+        assert bench.ends() == {allocation: TaskState.LOST}
+        assert bench.api.sent == []
+
+    asyncio.run(story())
+
+
+def test_what_was_on_a_node_that_is_gone_has_ended(bench: Bench) -> None:
+    bench.pods("p", "q")
+    bench.tasks.bind("j-1/gang-1/0.1", bench.world.pods["u-p"], "a")
+    bench.tasks.bind("j-2/pod/0.1", bench.world.pods["u-q"], "a")
+    bench.tasks.node_gone("a")
+    assert bench.ends() == {"j-1/gang-1/0.1": TaskState.SUCCEEDED, "j-2/pod/0.1": TaskState.FAILED}
+    assert {report.reason for report in bench.tasks.reports("a")} == {"NODE_LOST"}
