@@ -81,8 +81,9 @@ bench: $(STAMP) ## measure; the figures go to benchmarks/results.json
 bench-smoke: $(STAMP) ## run each benchmark once, small: do they still work?
 	for name in $(BENCHMARKS); do $(PY) -m benchmarks.$$name --smoke; done
 
-bench-peers: $(STAMP) ## the same small jobs through a real Slurm; as root, with slurm-wlm and munge
+bench-peers: $(STAMP) ## the same through a real Slurm and a real kube-scheduler; as root, with slurm-wlm and munge
 	$(PY) -m benchmarks.peers.slurm
+	$(PY) -m benchmarks.peers.kube
 
 # For every Python from 3.11 on and every platform, with the hashes of all files; and of that the part which each kind of
 # installation needs. Needs the network.

@@ -20,12 +20,14 @@ GRPC_SUITES = ":".join(
 #: What the extras bring, by the names it is imported under.
 OF_EXTRAS = frozenset(
     {
+        "aiohttp",
         "cloudpickle",
         "docker",
         "fastapi",
         "grpc_health",
         "grpc_reflection",
         "jwt",
+        "kubernetes_asyncio",
         "numpy",
         "opentelemetry",
         "prometheus_client",
@@ -44,6 +46,10 @@ def master() -> None:
 
 def agent() -> None:
     _run("gosched-agent", "gosched.agent.main", "agent")
+
+
+def kube() -> None:
+    _run("gosched-kube", "gosched.integrations.kubernetes.main", "kubernetes")
 
 
 def missing_package(error: ModuleNotFoundError, extra: str) -> str:

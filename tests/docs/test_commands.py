@@ -12,15 +12,16 @@ import pytest
 
 from gosched.agent.main import main as agent
 from gosched.cli.main import cli, root_options_first
+from gosched.integrations.kubernetes.main import main as kube
 from gosched.master.main import main as master
 from tests.docs.pages import Block, blocks, pages
 
-PROGRAMS = {"goschedctl": cli, "gosched-master": master, "gosched-agent": agent}
+PROGRAMS = {"goschedctl": cli, "gosched-master": master, "gosched-agent": agent, "gosched-kube": kube}
 _LANGUAGES = ("", "sh", "bash", "console")
 _ENDS = {"|", "||", "&&", ";", "&", ">", ">>", "<", "2>", "(", ")", "`"}
 #: A sketch of a command's syntax is no command.
 _SKETCH = re.compile(r"\[-|\.\.\.| / | COMMAND\b|\[\w+\||[a-z]\|[a-z]|<\w+>")
-_INLINE = re.compile(r"`((?:goschedctl|gosched-master|gosched-agent) [^`]+)`")
+_INLINE = re.compile(r"`((?:goschedctl|gosched-master|gosched-agent|gosched-kube) [^`]+)`")
 
 
 def command_lines(block: Block) -> Iterator[tuple[str, list[str]]]:

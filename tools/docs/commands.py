@@ -8,6 +8,7 @@ import click
 
 from gosched.agent.main import main as agent
 from gosched.cli.main import cli
+from gosched.integrations.kubernetes.main import main as kube
 from gosched.master.main import main as master
 from tools.docs.markdown import code, console, page, table
 
@@ -36,7 +37,7 @@ def daemons() -> str:
     parts = [
         "Each flag overrides a [setting](settings-master.md); `GOSCHED_GRPC_ADDR` is the variable of `--grpc-addr`."
     ]
-    for name, command in (("gosched-master", master), ("gosched-agent", agent)):
+    for name, command in (("gosched-master", master), ("gosched-agent", agent), ("gosched-kube", kube)):
         parts += [f"## {name}", console(command.get_help(_context(command, name, None)))]
     return page("Flags of masters and agents", *parts)
 

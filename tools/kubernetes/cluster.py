@@ -8,16 +8,15 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tools.kubernetes import certificates
 from tools.kubernetes.build import tool
-from tools.kubernetes.machine import ADDRESS, ClusterError, Machine, check, run
+from tools.kubernetes.machine import ADDRESS, OTHER_ADDRESS, ClusterError, Machine, check, run
 from tools.kubernetes.node import NAME, Node
 
-API = f"https://{ADDRESS}:6443"
 SERVICES = "10.96.0.0/24"
 _ETCD = "http://127.0.0.1:2379"
 _LINKS = (
@@ -50,10 +49,17 @@ spec:
 
 
 class Cluster:
-    """A running cluster of one node, and the programs that talk to it."""
+    """A running cluster of one node, or of none, and the programs that talk to it."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, node: bool = True, scheduler: Sequence[str] = ()) -> None:
+        """`node` False: there are only the Node objects that tests make, and no controller judges these by silence.
+        `scheduler`: further flags of kube-scheduler."""
+        self._scheduler = scheduler
         self.folder = folder
+        self._has_node = node
+        self._address = ADDRESS if node else OTHER_ADDRESS
+        #: Where the API server is.
+        self.api = f"https://{self._address}:6443"
         self.programs = folder / "bin"
         self.pki = folder / "pki"
         self.kubeconfig = self.pki / "admin.kubeconfig"
@@ -63,16 +69,19 @@ class Cluster:
         self.programs.mkdir(parents=True)
         for name in _LINKS:
             (self.programs / name).symlink_to(binary)
-        self._machine = Machine(folder)
+        self._machine = Machine(folder, self._address)
         self._node = Node(self._machine, folder, self.pki, self.programs)
 
     def start(self) -> None:
-        certificates.make(self.pki, node=NAME, addresses=[ADDRESS, "127.0.0.1", "10.96.0.1"], server=API)
+        addresses = [self._address, "127.0.0.1", "10.96.0.1"]
+        certificates.make(self.pki, node=NAME, addresses=addresses, server=self.api)
         self._control_plane()
-        self._node.start(self._coredns)
+        if self._has_node:
+            self._node.start(self._coredns)
         # Default accounts are made by a controller; a pod that comes before them is refused.
         self._machine.wait("accounts are made", lambda: self.try_kubectl("get", "serviceaccount", "default"))
-        self._machine.wait("the node is ready", self._node_is_ready)
+        if self._has_node:
+            self._machine.wait("the node is ready", self._node_is_ready)
 
     def _control_plane(self) -> None:
         pki, machine, programs = self.pki, self._machine, self.programs
@@ -85,20 +94,7 @@ class Cluster:
                 "--listen-peer-urls=http://127.0.0.1:2380",
             ],
         )  # fmt: skip
-        machine.start(
-            "kube-apiserver",
-            [
-                f"{programs}/kube-apiserver", f"--etcd-servers={_ETCD}", f"--bind-address={ADDRESS}",
-                f"--advertise-address={ADDRESS}", "--secure-port=6443", f"--service-cluster-ip-range={SERVICES}",
-                "--authorization-mode=Node,RBAC", "--allow-privileged=true", f"--client-ca-file={pki}/ca.crt",
-                f"--tls-cert-file={pki}/apiserver.crt", f"--tls-private-key-file={pki}/apiserver.key",
-                f"--kubelet-client-certificate={pki}/admin.crt", f"--kubelet-client-key={pki}/admin.key",
-                "--kubelet-preferred-address-types=InternalIP",
-                "--service-account-issuer=https://kubernetes.default.svc",
-                f"--service-account-key-file={pki}/sa.key", f"--service-account-signing-key-file={pki}/sa.key",
-            ],
-        )  # fmt: skip
-        machine.wait("the API server is ready", lambda: self.try_kubectl("get", "--raw", "/readyz"))
+        self._start_api_server()
         for name in ("kube-controller-manager", "kube-scheduler"):
             own = f"{pki}/{name}.kubeconfig"
             words = [
@@ -110,7 +106,40 @@ class Cluster:
                     "--use-service-account-credentials", f"--root-ca-file={pki}/ca.crt",
                     f"--service-account-private-key-file={pki}/sa.key",
                 ]  # fmt: skip
+                if not self._has_node:
+                    words.append("--controllers=*,-node-lifecycle-controller")
+            else:
+                words += self._scheduler
             machine.start(name, words)
+
+    def _start_api_server(self) -> None:
+        pki, programs = self.pki, self.programs
+        # What a new node is tainted by, and then by that controller freed of.
+        without = [] if self._has_node else ["--disable-admission-plugins=TaintNodesByCondition"]
+        self._machine.start(
+            "kube-apiserver",
+            [
+                f"{programs}/kube-apiserver", f"--etcd-servers={_ETCD}", f"--bind-address={self._address}",
+                f"--advertise-address={self._address}", "--secure-port=6443", f"--service-cluster-ip-range={SERVICES}",
+                "--authorization-mode=Node,RBAC", "--allow-privileged=true", f"--client-ca-file={pki}/ca.crt",
+                f"--tls-cert-file={pki}/apiserver.crt", f"--tls-private-key-file={pki}/apiserver.key",
+                f"--kubelet-client-certificate={pki}/admin.crt", f"--kubelet-client-key={pki}/admin.key",
+                "--kubelet-preferred-address-types=InternalIP",
+                "--service-account-issuer=https://kubernetes.default.svc",
+                f"--service-account-key-file={pki}/sa.key", f"--service-account-signing-key-file={pki}/sa.key",
+                "--feature-gates=GenericWorkload=true", "--runtime-config=scheduling.k8s.io/v1beta1=true", *without,
+            ],
+        )  # fmt: skip
+        self._machine.wait("the API server is ready", lambda: self.try_kubectl("get", "--raw", "/readyz"))
+
+    def restart_api_server(self) -> None:
+        """Kill the API server, and return once the next one is ready."""
+        self._machine.kill("kube-apiserver")
+        self._start_api_server()
+
+    def signal(self, program: str, name: str) -> None:
+        """Send a signal, such as STOP, to a program of the control plane."""
+        self._machine.signal(program, name)
 
     def _node_is_ready(self) -> bool:
         return "True" in (
@@ -176,14 +205,15 @@ def _remove_pod_cgroups() -> None:
 
 
 @contextmanager
-def cluster(*, keep_logs: Path | None = None) -> Iterator[Cluster]:
-    """Run a cluster; its logs are copied to a folder when it ends, if one is named."""
+def cluster(*, keep_logs: Path | None = None, node: bool = True, scheduler: Sequence[str] = ()) -> Iterator[Cluster]:
+    """Run a cluster; its logs are copied to a folder when it ends, if one is named. `node`, `scheduler`: as in
+    Cluster."""
     check()
     folder = Path(tempfile.mkdtemp(prefix="gosched-kube-"))
     folder.chmod(0o755)
     running = None
     try:
-        running = Cluster(folder)
+        running = Cluster(folder, node=node, scheduler=scheduler)
         running.start()
         yield running
     finally:

@@ -11,11 +11,14 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from signal import SIGCONT
 
-#: The two ends of the wire to this host.
-HOST_ADDRESS = "10.244.76.1"
+#: The address of a machine with a node, on its end of the wire to this host.
 ADDRESS = "10.244.76.2"
-WIRE = "gosched-kube"
+#: The same of a machine without a node, so that one of each kind runs at a time.
+OTHER_ADDRESS = "10.244.76.6"
+#: By address: the name of the wire, and the address of this host on it.
+_WIRES = {ADDRESS: ("gosched-kube", "10.244.76.1"), OTHER_ADDRESS: ("gosched-kube-1", "10.244.76.5")}
 START_LIMIT_S = 120.0  # of each program; seconds unless the machine is very busy
 COMMAND_LIMIT_S = 120.0
 END_LIMIT_S = 30.0
@@ -59,8 +62,9 @@ def check() -> None:
 class Machine:
     """One init process in namespaces of its own, and the programs that were started beside it."""
 
-    def __init__(self, logs: Path) -> None:
+    def __init__(self, logs: Path, address: str = ADDRESS) -> None:
         self._logs = logs
+        self._address = address
         # The init is killed with the process that made it, and the kernel kills what is in its namespace.
         shell = ["sh", "-c", _INIT.format(own=" ".join(_OWN))]
         spaces = ["--net", "--mount", "--pid", "--fork", "--kill-child=KILL", "--mount-proc", "--propagation=slave"]
@@ -78,13 +82,14 @@ class Machine:
         self._wire()
 
     def _wire(self) -> None:
-        subprocess.run(["ip", "link", "del", WIRE], capture_output=True, timeout=COMMAND_LIMIT_S, check=False)
+        wire, host = _WIRES[self._address]
+        subprocess.run(["ip", "link", "del", wire], capture_output=True, timeout=COMMAND_LIMIT_S, check=False)
         outside = [
-            f"link add {WIRE} type veth peer name eth0 netns {self._init}",
-            f"addr add {HOST_ADDRESS}/30 dev {WIRE}",
-            f"link set {WIRE} up",
+            f"link add {wire} type veth peer name eth0 netns {self._init}",
+            f"addr add {host}/30 dev {wire}",
+            f"link set {wire} up",
         ]
-        inside = [f"addr add {ADDRESS}/30 dev eth0", "link set eth0 up", f"route add default via {HOST_ADDRESS}"]
+        inside = [f"addr add {self._address}/30 dev eth0", "link set eth0 up", f"route add default via {host}"]
         for line in outside:
             run(["ip", *line.split()])
         for line in inside:
@@ -103,6 +108,18 @@ class Machine:
             self._programs[name] = subprocess.Popen(
                 self.within(command), stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
             )
+
+    def kill(self, name: str) -> None:
+        """Kill a program, and wait until it has gone."""
+        program = self._programs.pop(name)
+        self.signal(name, "KILL")
+        program.wait(END_LIMIT_S)
+
+    def signal(self, name: str, signal: str) -> None:
+        """Send a signal to a program, which is known by its name among this machine's processes alone."""
+        self.run(["pkill", f"-{signal}", "-x", name[:15]])
+        if signal == "CONT" and name in self._programs:
+            self._programs[name].send_signal(SIGCONT)  # nsenter stands still with its child
 
     def wait(self, what: str, condition: Callable[[], object], limit_s: float = START_LIMIT_S) -> None:
         """Wait for what the programs bring about; raise ClusterError when one of them has ended or time is over."""
@@ -127,7 +144,8 @@ class Machine:
             self._outer.stdout.close()
         for program in self._programs.values():
             program.wait(END_LIMIT_S)
-        subprocess.run(["ip", "link", "del", WIRE], capture_output=True, timeout=COMMAND_LIMIT_S, check=False)
+        wire, _ = _WIRES[self._address]
+        subprocess.run(["ip", "link", "del", wire], capture_output=True, timeout=COMMAND_LIMIT_S, check=False)
 
 
 def run(

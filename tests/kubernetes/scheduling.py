@@ -1,0 +1,127 @@
+"""What the tests of gosched-kube share: a control plane with pretended nodes, masters, and the bridge between them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+import yaml
+
+from gosched.cli.local_cluster import LocalCluster
+from tools.kubernetes.cluster import Cluster
+from tools.kubernetes.pretended import GONE, Api, Refused
+
+LIMIT_S = 60.0  # for what takes seconds
+END_S = 10.0
+RIGHTS = Path(__file__).parents[2] / "deploy/kubernetes/scheduler-rbac.yaml"
+BRIDGE = Path(sys.executable).parent / "gosched-kube"
+
+T = TypeVar("T")
+
+
+def until(what: str, look: Callable[[], T], limit_s: float = LIMIT_S) -> T:
+    """Return the first answer that is not empty."""
+    ends = time.monotonic() + limit_s
+    while time.monotonic() < ends:
+        if found := look():
+            return found
+        time.sleep(0.1)
+    pytest.fail(f"not within {limit_s:g} s: {what}")
+
+
+class Bridge:
+    """One `gosched-kube`, which may be killed and started anew."""
+
+    def __init__(self, kubeconfig: Path, log: Path) -> None:
+        self._kubeconfig = kubeconfig
+        self._log = log
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self, masters: LocalCluster) -> None:
+        words = [str(BRIDGE), "--master", masters.endpoints, "--kubeconfig", str(self._kubeconfig)]
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen([*words, "--log-format", "json"], stderr=log, env=os.environ)
+
+    def kill(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait(END_S)
+            self._process = None
+
+    @property
+    def lines(self) -> list[dict[str, Any]]:
+        found = self._log.read_text().splitlines() if self._log.exists() else []
+        return [json.loads(line) for line in found if line.startswith("{")]
+
+
+def limited_kubeconfig(control: Cluster, file: Path) -> Path:
+    """Write a kubeconfig of the account that may do what docs/operations/kubernetes-scheduler.md says, and no more."""
+    control.kubectl("apply", "-f", str(RIGHTS))
+    token = control.kubectl("create", "token", "gosched-kube", "-n", "kube-system").strip()
+    cluster = {"server": control.api, "certificate-authority": str(control.pki / "ca.crt")}
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "c", "cluster": cluster}],
+        "users": [{"name": "u", "user": {"token": token}}],
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+        "current-context": "c",
+    }
+    file.write_text(yaml.safe_dump(config))
+    return file
+
+
+class Pods:
+    """The pods of one namespace, by name."""
+
+    def __init__(self, api: Api, namespace: str) -> None:
+        self._api = api
+        self.namespace = namespace
+        self.path = f"/api/v1/namespaces/{namespace}/pods"
+
+    def create(self, *pods: dict[str, Any]) -> None:
+        for each in pods:
+            self._api("POST", self.path, each)
+
+    def get(self, name: str) -> dict[str, Any] | None:
+        try:
+            return self._api("GET", f"{self.path}/{name}")
+        except Refused as error:
+            if error.status in GONE:
+                return None
+            raise
+
+    def all(self) -> dict[str, dict[str, Any]]:
+        return {each["metadata"]["name"]: each for each in self._api("GET", self.path)["items"]}
+
+    def delete(self, name: str) -> None:
+        self._api("DELETE", f"{self.path}/{name}", {"gracePeriodSeconds": 0})
+
+    def node_of(self, name: str) -> str:
+        found = self.get(name)
+        return str(found["spec"].get("nodeName") or "") if found else ""
+
+    def bound(self, prefix: str = "") -> dict[str, str]:
+        """Return the nodes of the pods that have one, by name."""
+        pods = [(name, each["spec"].get("nodeName")) for name, each in self.all().items() if name.startswith(prefix)]
+        return {name: node for name, node in pods if node}
+
+
+@contextmanager
+def fresh_nodes(api: Api, nodes: list[dict[str, Any]]) -> Iterator[None]:
+    """Have these nodes and no others, for as long as the caller needs them."""
+    for each in nodes:
+        api("POST", "/api/v1/nodes", each)
+    try:
+        yield
+    finally:
+        for each in api("GET", "/api/v1/nodes")["items"]:
+            api("DELETE", f"/api/v1/nodes/{each['metadata']['name']}")

@@ -1,0 +1,330 @@
+"""gosched as a second scheduler of a real API server: three masters, the bridge, and pretended nodes."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gosched.cli.local_cluster import LocalCluster
+from gosched.client import GoSchedClient
+from gosched.core.records.job import Job, JobState
+from tests.kubernetes.scheduling import BRIDGE, Bridge, Pods, fresh_nodes, limited_kubeconfig, until
+from tools.kubernetes.cluster import Cluster, cluster
+from tools.kubernetes.pretended import GONE, Api, Kubelets, Refused, condition, kubelets, node, pod
+
+NATIVE = "/apis/scheduling.k8s.io/v1beta1"
+
+
+@pytest.fixture(scope="module")
+def control() -> Iterator[Cluster]:
+    with cluster(node=False) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def api(control: Cluster) -> Iterator[Api]:
+    found = Api(control)
+    yield found
+    found.close()
+
+
+@pytest.fixture(scope="module")
+def kubelet(api: Api) -> Iterator[Kubelets]:
+    with kubelets(api) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def masters() -> Iterator[LocalCluster]:
+    with LocalCluster(masters=3, agents=0) as running:
+        yield running
+
+
+@pytest.fixture
+def client(masters: LocalCluster) -> Iterator[GoSchedClient]:
+    with masters.client() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def bridge(control: Cluster, masters: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bridge]:
+    folder = tmp_path_factory.mktemp("bridge")
+    running = Bridge(limited_kubeconfig(control, folder / "kubeconfig"), folder / "bridge.log")
+    running.start(masters)
+    yield running
+    running.kill()
+
+
+@pytest.fixture
+def pods(api: Api, kubelet: Kubelets, bridge: Bridge, request: pytest.FixtureRequest) -> Iterator[Pods]:
+    """Pods of a namespace of the test's own, which ends with it."""
+    name = request.node.name.replace("_", "-")[:50].strip("-")
+    api("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
+    found = Pods(api, name)
+    account = f"/api/v1/namespaces/{name}/serviceaccounts"
+    until("the default account is made", lambda: api("GET", account)["items"])
+    yield found
+    kubelet.holds.clear()
+    for each in found.all():
+        found.delete(each)
+    until("the test's pods are gone", lambda: not found.all())
+
+
+def jobs_of(client: GoSchedClient, pods: Pods) -> list[Job]:
+    return [job for job in client.list_jobs() if job.spec.tenant == pods.namespace]
+
+
+def job_state(client: GoSchedClient, pods: Pods) -> list[str]:
+    return sorted(job.state.name for job in jobs_of(client, pods))
+
+
+def is_made(api: Api, path: str, found: dict[str, Any]) -> bool:
+    try:
+        return bool(api("POST", path, found))
+    except Refused as error:
+        if error.status not in GONE:
+            raise
+        return False
+
+
+def task_states(client: GoSchedClient, pods: Pods) -> list[str]:
+    return [task.state.name for job in jobs_of(client, pods) for task in client.get_job(job.id).tasks]
+
+
+def why(pods: Pods, name: str, reason: str, words: str) -> bool:
+    found = condition(pods.get(name) or {"status": {}})
+    print(name, found)  # shown where the test fails
+    return found.get("status") == "False" and found["reason"] == reason and words.lower() in found["message"].lower()
+
+
+def test_a_pod_is_bound_and_its_end_is_the_jobs(api: Api, pods: Pods, kubelet: Kubelets, client: GoSchedClient) -> None:
+    with fresh_nodes(api, [node("small", cpu="1"), node("large", cpu="8")]):
+        pods.create(pod("one", cpu="4"), pod("other", scheduler="somebody-else"))
+        assert until("the pod is bound", lambda: pods.node_of("one")) == "large"
+        until("its job runs", lambda: job_state(client, pods) == ["RUNNING"])
+        task = client.get_job(jobs_of(client, pods)[0].id).tasks[0]
+        annotations = (pods.get("one") or {})["metadata"]["annotations"]
+        assert annotations["gosched.io/allocation"] == task.allocation_id
+        assert not pods.node_of("other")
+        kubelet.set_phase(pods.namespace, "one", "Failed", exit_code=3)
+        until("its job has failed", lambda: job_state(client, pods) == ["FAILED"])
+        assert jobs_of(client, pods)[0].exit_code == 3
+
+
+def test_a_gang_waits_whole_and_says_why(api: Api, pods: Pods, client: GoSchedClient, control: Cluster) -> None:
+    group = {"metadata": {"name": "train"}, "spec": {"schedulingPolicy": {"gang": {"minCount": 3}}}}
+    member: dict[str, Any] = {"cpu": "6", "schedulingGroup": {"podGroupName": "train"}}
+    with fresh_nodes(api, [node("a"), node("b")]):
+        api("POST", f"{NATIVE}/namespaces/{pods.namespace}/podgroups", group)
+        pods.create(pod("train-0", **member), pod("train-1", **member))
+        until("the first members wait for the third", lambda: why(pods, "train-0", "WaitingForGang", "1 more"))
+        assert not jobs_of(client, pods)
+        pods.create(pod("train-2", **member))
+        until("they say what is missing", lambda: why(pods, "train-2", "Unschedulable", "cpu"))
+        shown = control.kubectl("describe", "pod", "train-2", "-n", pods.namespace)
+        assert "FailedScheduling" in shown
+        assert "gosched" in shown
+        assert not pods.bound()
+        api("POST", "/api/v1/nodes", node("c"))
+        until("all are bound", lambda: len(pods.bound()) == 3)
+        assert sorted(pods.bound().values()) == ["a", "b", "c"]
+        assert [job.spec.task_count for job in jobs_of(client, pods)] == [3]
+        pods.create(pod("train-3", **{**member, "cpu": "1"}))
+        until("a late member is placed by itself", lambda: pods.node_of("train-3"))
+
+
+def test_gangs_of_the_scheduler_plugins_are_gangs(api: Api, pods: Pods, client: GoSchedClient) -> None:
+    served = {"name": "v1alpha1", "served": True, "storage": True}
+    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    names = {"kind": "PodGroup", "listKind": "PodGroupList", "plural": "podgroups", "singular": "podgroup"}
+    definition = {
+        "metadata": {"name": "podgroups.scheduling.x-k8s.io"},
+        "spec": {
+            "group": "scheduling.x-k8s.io",
+            "scope": "Namespaced",
+            "names": names,
+            "versions": [{**served, "schema": schema}],
+        },
+    }
+    group = {
+        "apiVersion": "scheduling.x-k8s.io/v1alpha1",
+        "kind": "PodGroup",
+        "metadata": {"name": "duo"},
+        "spec": {"minMember": 2},
+    }
+    with fresh_nodes(api, [node("x", cpu="2"), node("y", cpu="2")]):
+        pods.create(pod("duo-0", cpu="2", group="duo"), pod("duo-1", cpu="2", group="duo"))
+        until("they say that it is missing", lambda: why(pods, "duo-0", "WaitingForGang", "does not exist"))
+        api("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition)
+        path = f"/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{pods.namespace}/podgroups"
+        until("the API is served", lambda: is_made(api, path, group))
+        until("both are bound", lambda: len(pods.bound()) == 2)
+        assert [job.spec.task_count for job in jobs_of(client, pods)] == [2]
+
+
+def test_a_restart_forgets_nothing_and_binds_nothing_twice(
+    api: Api, pods: Pods, kubelet: Kubelets, client: GoSchedClient, bridge: Bridge, masters: LocalCluster
+) -> None:
+    count = 120
+    with fresh_nodes(api, [node(f"n{i}", cpu="32") for i in range(5)]):
+        pods.create(*[pod(f"p{i}", cpu="1") for i in range(count)])
+        until("some are bound", lambda: len(pods.bound()) >= 5)
+        bridge.kill()
+        halfway = len(pods.bound())
+        masters.leader().kill()
+        bridge.start(masters)
+        until("all are bound", lambda: len(pods.bound()) == count)
+        until("all jobs run", lambda: job_state(client, pods) == ["RUNNING"] * count)
+        for program in masters.masters.values():
+            if not program.is_alive:
+                masters.restart(program)
+        found = pods.all()
+        assert halfway < count
+        for job in jobs_of(client, pods):
+            task = client.get_job(job.id).tasks[0]
+            mine = found[dict(job.spec.labels)["gosched.io/pod"].partition("/")[2]]
+            assert mine["metadata"]["annotations"]["gosched.io/allocation"] == task.allocation_id
+            assert kubelet.nodes_of[mine["metadata"]["uid"]] == {mine["spec"]["nodeName"]}
+            assert task.attempt == 1
+
+
+def test_rules_of_pods_are_kept(api: Api, pods: Pods, client: GoSchedClient) -> None:
+    taint = {"key": "gpu", "value": "yes", "effect": "NoSchedule"}
+    nodes = [
+        node("plain", cpu="4"),
+        node("gpus", taints=[taint], labels={"disk": "ssd"}, amounts={"nvidia.com/gpu": "2"}),
+        node("old", labels={"disk": "hdd", "age": "9"}),
+        node("fpga", cpu="4", amounts={"example.com/fpga": "1"}),
+    ]
+    tolerations = [{"key": "gpu", "operator": "Exists"}]
+    gpu = {"requests": {"cpu": "1", "nvidia.com/gpu": "2"}, "limits": {"nvidia.com/gpu": "2"}}
+    fpga = {"requests": {"cpu": "1", "example.com/fpga": "1"}, "limits": {"example.com/fpga": "1"}}
+    term = {"matchExpressions": [{"key": "age", "operator": "Gt", "values": ["5"]}]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}}
+    with fresh_nodes(api, nodes):
+        pods.create(
+            pod("tolerant", tolerations=tolerations, nodeSelector={"disk": "ssd"}),
+            pod("intolerant", nodeSelector={"disk": "ssd"}),
+            pod("by-affinity", affinity=affinity),
+            pod("gpu", tolerations=tolerations, containers=[{"name": "c", "image": "none", "resources": gpu}]),
+            pod("fpga", containers=[{"name": "c", "image": "none", "resources": fpga}]),
+            pod("gated", schedulingGates=[{"name": "example.com/wait"}], nodeSelector={"disk": "hdd"}),
+            pod("foreign", cpu="3", scheduler="somebody-else", nodeName="plain"),
+            pod("crowded", cpu="2", nodeSelector={"kubernetes.io/hostname": "plain"}),
+        )
+        wanted = {"tolerant": "gpus", "by-affinity": "old", "gpu": "gpus", "fpga": "fpga", "foreign": "plain"}
+        until("those that fit are bound", lambda: pods.bound() == wanted)
+        until("the intolerant one says why", lambda: why(pods, "intolerant", "Unschedulable", "taint"))
+        until("the crowded one says why", lambda: why(pods, "crowded", "Unschedulable", "cpu"))
+        api("PATCH", f"{pods.path}/gated", {"spec": {"schedulingGates": None}}, patch="merge-patch")
+        assert until("a pod without gates is bound", lambda: pods.node_of("gated")) == "old"
+        pods.delete("foreign")
+        assert until("its place is offered", lambda: pods.node_of("crowded")) == "plain"
+
+
+def test_what_is_not_understood_is_refused_by_name(api: Api, pods: Pods, client: GoSchedClient) -> None:
+    selector = {"labelSelector": {"matchLabels": {"a": "b"}}, "topologyKey": "kubernetes.io/hostname"}
+    apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [selector]}}
+    spread = [{**selector, "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}]
+    port = {"name": "c", "image": "none", "ports": [{"containerPort": 80, "hostPort": 80}]}
+    claim = [{"name": "v", "persistentVolumeClaim": {"claimName": "late"}}]
+    api(
+        "POST",
+        "/apis/storage.k8s.io/v1/storageclasses",
+        {"metadata": {"name": "late"}, "provisioner": "none", "volumeBindingMode": "WaitForFirstConsumer"},
+    )
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}, "storageClassName": "late"}
+    path = f"/api/v1/namespaces/{pods.namespace}/persistentvolumeclaims"
+    api("POST", path, {"metadata": {"name": "late"}, "spec": spec})
+    with fresh_nodes(api, [node("empty")]):
+        pods.create(
+            pod("apart", affinity=apart),
+            pod("spread", topologySpreadConstraints=spread),
+            pod("port", containers=[port]),
+            pod("volume", volumes=claim),
+            pod("queue", labels={"gosched.io/queue": "no-such"}),
+        )
+        for name, word in (
+            ("apart", "podAntiAffinity"),
+            ("spread", "topologySpreadConstraints"),
+            ("port", "hostPort"),
+            ("volume", "binds late"),
+        ):
+            until(f"{name} is refused", lambda name=name, word=word: why(pods, name, "NotSupported", word))  # type: ignore[misc]
+        until("the queue is refused", lambda: why(pods, "queue", "NotSubmitted", "no-such"))
+        assert not pods.bound()
+        assert not jobs_of(client, pods)
+
+
+def test_preemption_evicts_and_budgets_are_kept(api: Api, pods: Pods, kubelet: Kubelets, client: GoSchedClient) -> None:
+    for name, value in (("low", 10), ("high", 1000)):
+        api("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", {"metadata": {"name": name}, "value": value})
+    budgets = f"/apis/policy/v1/namespaces/{pods.namespace}/poddisruptionbudgets"
+    budget = {
+        "metadata": {"name": "keep"},
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "low"}}},
+    }
+    with fresh_nodes(api, [node("busy", cpu="4")]):
+        api("POST", budgets, budget)
+        pods.create(pod("low", cpu="4", priorityClassName="low", labels={"app": "low"}))
+        until("the first runs", lambda: job_state(client, pods) == ["RUNNING"])
+        until("its budget counts it", lambda: api("GET", f"{budgets}/keep")["status"].get("currentHealthy") == 1)
+        pods.create(pod("high", cpu="4", priorityClassName="high"))
+        until("the victim is to stop", lambda: "STOPPING" in task_states(client, pods))
+        assert pods.node_of("low") == "busy"
+        assert not (pods.get("low") or {})["metadata"].get("deletionTimestamp")
+        api("DELETE", f"{budgets}/keep")
+        assert until("the other takes its place", lambda: pods.node_of("high")) == "busy"
+        assert pods.get("low") is None
+        until("the victim's job is over", lambda: job_state(client, pods) == ["CANCELLED", "RUNNING"])
+
+
+def test_an_api_server_that_restarts_is_listed_again(
+    api: Api, pods: Pods, client: GoSchedClient, control: Cluster
+) -> None:
+    with fresh_nodes(api, [node("kept")]):
+        pods.create(pod("before"))
+        until("the first is bound", lambda: pods.node_of("before"))
+        control.restart_api_server()
+        pods.create(pod("after"))
+        until("the second is bound", lambda: pods.node_of("after"))
+        api("POST", "/api/v1/nodes", node("late"))
+        until("new nodes are seen", lambda: "late" in [each.node.name for each in client.list_nodes()])
+        until("both jobs run", lambda: job_state(client, pods) == ["RUNNING", "RUNNING"])
+
+
+def test_a_pod_that_another_scheduler_took_has_no_job(api: Api, pods: Pods, client: GoSchedClient) -> None:
+    with fresh_nodes(api, [node("free", cpu="2"), node("theirs", cpu="1")]):
+        pods.create(pod("taken", cpu="8"), pod("gone", cpu="8"))
+        until("both wait", lambda: job_state(client, pods) == ["PENDING", "PENDING"])
+        target = {"apiVersion": "v1", "kind": "Node", "name": "theirs"}
+        api("POST", f"{pods.path}/taken/binding", {"metadata": {"name": "taken"}, "target": target})
+        pods.delete("gone")
+        until("their jobs are cancelled", lambda: job_state(client, pods) == ["CANCELLED", "CANCELLED"])
+        pods.create(pod("next", cpu="1"))
+        assert until("the rest is offered", lambda: pods.node_of("next")) == "free"
+
+
+def test_a_cancelled_job_is_not_submitted_again(api: Api, pods: Pods, client: GoSchedClient) -> None:
+    with fresh_nodes(api, [node("only")]):
+        pods.create(pod("runs"), pod("waits", cpu="100"))
+        until("one is bound", lambda: pods.node_of("runs"))
+        until("the other waits", lambda: job_state(client, pods) == ["PENDING", "RUNNING"])
+        for job in jobs_of(client, pods):
+            client.cancel(job.id)
+        until("the running pod is evicted", lambda: pods.get("runs") is None)
+        until("the waiting one says so", lambda: why(pods, "waits", "JobCancelled", "CANCELLED"))
+        assert all(job.state is JobState.CANCELLED for job in jobs_of(client, pods))
+
+
+def test_a_server_that_cannot_be_used_is_one_line(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [str(BRIDGE), "--kubeconfig", str(tmp_path / "none")], capture_output=True, text=True, timeout=30, check=False
+    )
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1].startswith("gosched-kube: cannot use ")
+    assert "Traceback" not in done.stderr
