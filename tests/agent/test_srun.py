@@ -23,7 +23,8 @@ async def _is_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         channel = await accept(reader, writer, "hidden")
         heard.append(await channel.receive())
-        channel.send(problem="no")
+        channel.send(step=0, nodes=["n"], hosts=["h"], per_node=[1], ranks=[0])
+        channel.send(did="exit", rank=0, code=0)
         await channel.close()
 
     server = await listen(handle, 0)
@@ -32,7 +33,7 @@ async def _is_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     env = {"GOSCHED_SECRET": "hidden", "GOSCHED_PORT": str(port), "MINE": "1"}
     for name, value in env.items():
         monkeypatch.setenv(name, value)
-    assert await Srun(Given(), StepRequest()).run(["true"], env) == 1
+    assert await Srun(Given(), StepRequest()).run(["true"], env) == 0
     server.close()
     (hello,) = heard
     assert hello is not None
