@@ -29,6 +29,8 @@ def command(ctx: click.Context, /, words: tuple[str, ...]) -> int:
         jobs = ids(rest)
     except ValueError as error:
         raise click.UsageError(str(error)) from error
+    if "" in rest:
+        raise click.UsageError("a job's id is empty")
     if not jobs and not any(name in given for name in _FILTERS):
         raise click.UsageError("name the jobs, or choose them by -u, --me, -t, -p, -A or -n")
     choice = choice_of(given, own_user(), state="state", tenant="account")

@@ -205,3 +205,8 @@ def test_the_record_of_a_batch_job_is_read_again_and_garbage_is_refused() -> Non
     for wrong in ("[]", "{}", '{"name": "x", "groups": 3}', "nothing"):
         with pytest.raises(ValueError, match=r".+"):
             read(wrong)
+
+
+def test_a_script_with_line_ends_of_dos_is_refused_before_it_is_submitted() -> None:
+    with pytest.raises(ConfigError, match="has the line ends of DOS"):
+        job("#!/bin/bash\r\n#SBATCH -n 2\r\nsrun hostname\r\n")

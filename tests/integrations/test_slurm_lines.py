@@ -10,13 +10,16 @@ import pytest
 
 from gosched.api.job_row import JobRow, row_of
 from gosched.cli.main import run_cli
+from gosched.config.errors import ConfigError
 from gosched.core.records.job import Children, Job, JobState
 from gosched.core.spec.array import Array
 from gosched.core.spec.job_spec import JobSpec
 from gosched.core.spec.policies import GangPolicy
 from gosched.core.spec.task_group import TaskGroup
 from gosched.integrations.slurm.columns import by_letters, by_names, lines, span
-from gosched.integrations.slurm.queue import SACCT_COLUMNS, SQUEUE_COLUMNS, Line, ids, since_ms, states
+from gosched.integrations.slurm.command_line import Given, read_words
+from gosched.integrations.slurm.query_options import SCANCEL
+from gosched.integrations.slurm.queue import SACCT_COLUMNS, SQUEUE_COLUMNS, Line, choice_of, ids, since_ms, states
 from gosched.integrations.slurm.steps import DoesNotFit, Room, StepRequest
 from gosched.integrations.slurm.variables import nodes_of
 
@@ -135,3 +138,21 @@ def test_lists_of_nodes_need_no_master(capfd: pytest.CaptureFixture[str], monkey
     assert run_cli(["scontrol", "reconfigure"]) == 2
     assert run_cli(["squeue", "-S", "t"]) == 2
     assert "--sort is refused: pipe the lines through sort" in capfd.readouterr().err
+
+
+def test_a_time_too_far_back_is_an_error_for_people() -> None:
+    with pytest.raises(ValueError, match="expected YYYY-MM-DD"):
+        since_ms("now-999999weeks")
+
+
+@pytest.mark.parametrize("option", ["-u", "-t", "-p", "-A", "-n"])
+def test_an_empty_choice_does_not_choose_all_jobs(option: str) -> None:
+    given = Given()
+    read_words(SCANCEL, [option, ""], given)
+    with pytest.raises(ConfigError, match="is empty"):
+        choice_of(given, "me", state="state", tenant="account")
+
+
+def test_scancel_refuses_an_empty_id_beside_a_choice(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_cli(["--endpoints", "127.0.0.1:1", "scancel", "--me", ""]) == 2
+    assert "a job's id is empty" in capsys.readouterr().err

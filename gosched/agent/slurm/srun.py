@@ -100,7 +100,8 @@ class Srun:
             hello="step",
             request=self._request.message(),
             command=list(command),
-            env=dict(env),
+            # What is of gosched each task has itself: messages are not hidden, and the job's secret seals them.
+            env={name: value for name, value in env.items() if not name.startswith("GOSCHED_")},
             cwd=os.path.abspath(self._given.get("chdir") or os.getcwd()),
         )
         loop = asyncio.get_running_loop()

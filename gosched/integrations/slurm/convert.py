@@ -64,6 +64,9 @@ def options_of(command_line: Given, script: Script, environment: Mapping[str, st
         raise ConfigError(f"{script.name} is no script: its first line must begin with #!, such as #!/bin/bash")
     if len(script.text.encode()) > MAX_SCRIPT_BYTES:
         raise ConfigError(f"{script.name} has more than {MAX_SCRIPT_BYTES} bytes: put what is long into another file")
+    if "\r\n" in script.text:
+        fix = "sed -i 's/\\r$//' takes them out"
+        raise ConfigError(f"{script.name} has the line ends of DOS, with which it cannot be run: {fix}")
     if "\0" in script.text:
         raise ConfigError(f"{script.name} is no script: it holds a NUL character")
     given = Given()

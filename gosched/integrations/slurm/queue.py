@@ -212,6 +212,8 @@ def choice_of(given: Given, own_user: str, *, state: str, tenant: str, name: str
 def states(text: str) -> set[str]:
     """Return states by their names or codes; none: all. Raises ValueError."""
     words = {word.strip().upper() for word in text.split(",") if word.strip()}
+    if not words:
+        raise ValueError("is empty")
     if "ALL" in words:
         return set()
     by_code = {code: state for state, code in STATES.items()}
@@ -244,13 +246,13 @@ def since_ms(text: str) -> int:
     word = text.strip().lower()
     if word in ("today", "midnight"):
         return _ms(now.replace(hour=0, minute=0, second=0, microsecond=0))
-    if found := _NOW.fullmatch(word):
-        return _ms(now - timedelta(**{f"{found[2] or 'second'}s": int(found[1] or 0)}))
     try:
+        if found := _NOW.fullmatch(word):
+            return _ms(now - timedelta(**{f"{found[2] or 'second'}s": int(found[1] or 0)}))
         if re.fullmatch(r"\d\d:\d\d(:\d\d)?", word):
             return _ms(datetime.combine(now.date(), datetime.strptime(word, "%H:%M" + ":%S" * (len(word) > 5)).time()))
         return _ms(datetime.fromisoformat(text.strip()))
-    except ValueError:
+    except (ValueError, OverflowError):
         raise ValueError(f"expected YYYY-MM-DD, with THH:MM[:SS], HH:MM, today or now-2days, got {text!r}") from None
 
 
@@ -263,4 +265,9 @@ def _ms(moment: datetime) -> int:
 
 
 def _list(given: Given, name: str) -> set[str]:
-    return {word for word in given.get(name).split(",") if word} if name in given else set()
+    if name not in given:
+        return set()
+    found = {word for word in given.get(name).split(",") if word}
+    if not found:  # of a variable that is not set: it must not choose all
+        raise given.problem(name, "is empty")
+    return found
