@@ -164,7 +164,7 @@ def submit_options(function: F) -> F:
 
 def draft_of_command(command: list[str], flags: Mapping[str, Any]) -> JobDraft:
     """Return the job that flags and a command describe. Raises ConfigError, UsageError."""
-    name = Override(path=("name",), value=generated_name(command[0]), origin="command line")
+    name = Override(path=("name",), value=_generated_name(command[0]), origin="command line")
     run = Override(path=("run",), value=command, origin="command")
     return _draft([name, run, *_overrides(flags)], flags)
 
@@ -250,7 +250,7 @@ def _pair(flag: str, item: str) -> tuple[str, str]:
     return (key.strip(), value.strip()) if flag == "--labels" else (key, value)
 
 
-def generated_name(program: str) -> str:
+def _generated_name(program: str) -> str:
     """Return a random name: names are unique among live jobs, and a command may be submitted twice."""
     base = re.sub(r"[^A-Za-z0-9-]+", "-", program.rpartition("/")[2].rpartition(".")[0] or program.rpartition("/")[2])
     return f"{base.strip('-')[:40] or 'job'}-{os.urandom(3).hex()}".lower()

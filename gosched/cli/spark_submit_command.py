@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import Any
 
 import click
 
 from gosched.cli.connect import connect
-from gosched.cli.job_flags import generated_name
 from gosched.cli.job_input import read_by_master
 from gosched.cli.output import emit, say
 from gosched.cli.tracing import trace_this
@@ -17,7 +17,7 @@ from gosched.integrations.spark.submit import REFUSED, Submission, endpoints_of,
 
 _HELP = {
     "class": "The application's main class, of a jar.",
-    "name": "The job's name; else one is made.",
+    "name": "The application's name, with which the job's begins.",
     "jars": "Jars for the class paths, by commas.",
     "packages": "Maven coordinates of jars.",
     "exclude-packages": "Packages to leave out.",
@@ -58,7 +58,7 @@ def _with_options(function: Any) -> Any:
     help="client: print the application's output, and return its exit code; cluster: print the job's id.",
 )
 @click.option("-c", "--conf", multiple=True, metavar="KEY=VALUE", help="A setting of Spark; may be repeated.")
-@click.option("--properties-file", metavar="FILE", type=click.File(), help="Settings, one on each line.")
+@click.option("--properties-file", metavar="FILE", type=click.Path(), help="Settings, one on each line.")
 @click.option("--supervise", is_flag=True, help="Start the application again when it fails, up to 3 times.")
 @click.option("-v", "--verbose", is_flag=True, help="Print the job file, to stderr.")
 @_with_options
@@ -71,7 +71,7 @@ def command(
     master: str | None,
     deploy_mode: str,
     conf: tuple[str, ...],
-    properties_file: Any,
+    properties_file: str | None,
     supervise: bool,
     verbose: bool,
     **options: str | None,
@@ -96,11 +96,11 @@ def command(
     submission = Submission(
         app=app,
         args=args,
-        name=generated_name(app),
+        suffix=os.urandom(3).hex(),
         options=given,
         flags=frozenset({"supervise"} if supervise else ()),
         conf=conf,
-        properties=properties_file.read() if properties_file is not None else "",
+        properties=_read(properties_file) if properties_file is not None else "",
     )
     text = json.dumps(job_document(submission), indent=2)
     if verbose:
@@ -116,3 +116,14 @@ def command(
 
     emit(submit(client, spec).job_id)
     return 0
+
+
+def _read(file: str) -> str:
+    """Return the text of a properties file. Raises ConfigError."""
+    from gosched.config.errors import ConfigError
+    from gosched.config.files import read_file
+
+    try:
+        return read_file(file, what="settings of Spark").decode()
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"--properties-file: {file} is no UTF-8 (byte {error.start})") from error

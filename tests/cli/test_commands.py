@@ -313,3 +313,11 @@ def test_spark_submit_refuses_by_name(ctl, words, problem):
     result = ctl("spark-submit", *words)
     assert result.code == 2
     assert problem in result.err
+
+
+def test_spark_submit_says_which_properties_file_it_cannot_read(ctl, tmp_path):
+    (tmp_path / "p").write_bytes(b"spark.a \xe9\n")
+    for name, problem in (("p", "is no UTF-8 (byte 8)"), ("none", "no such file")):
+        result = ctl("spark-submit", "--properties-file", str(tmp_path / name), "/apps/a.py")
+        assert result.code == 2
+        assert problem in result.err.lower().replace("utf-8", "UTF-8")

@@ -74,6 +74,13 @@ def marked(word: str) -> list[psutil.Process]:
     return [p for p in psutil.process_iter(["cmdline", "name"]) if p.info["cmdline"] == ["sleep", word]]
 
 
+def test_a_srun_that_does_not_read_holds_up_no_other_step(user: User) -> None:
+    """What the first one writes is more than all buffers on its way hold."""
+    script = "srun -n1 --overlap head -c 40000000 /dev/zero | (sleep 1; srun -n1 --overlap echo inner; wc -c)"
+    code, said = user.result("-N1", "-n2", "--time=5", script=script)
+    assert (code, said.split()) == (0, ["inner", "40000000"])
+
+
 def test_steps_share_the_places_of_the_job_and_wait_for_each_other(user: User) -> None:
     script = """
     for item in 1 2 3 4 5; do

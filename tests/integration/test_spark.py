@@ -208,7 +208,8 @@ def test_an_application_that_fails_ends_its_executors_and_its_exit_code_is_the_j
     )
     assert (ran.returncode, ran.stdout) == (3, "fails ['--day', '1']\n"), ran.stderr
     with cluster.client() as client:
-        done = client.get_job("fails")
+        (job,) = [job for job in client.list_jobs() if job.spec.name.startswith("fails-")]
+        done = client.get_job(job.id)
     driver, executor = done.tasks
     assert (done.state, done.exit_code, driver.exit_code) == (JobState.FAILED, 3, 3)
     assert executor.state is TaskState.KILLED

@@ -26,11 +26,17 @@ _LOST = 1  # exit code of a rank whose task is gone
 
 @dataclass(slots=True)
 class Step:
-    """A step that runs. `left`: its ranks that have not ended."""
+    """A step that runs."""
 
     srun: Channel
     layout: Layout
+    #: Its ranks that have not ended.
     left: set[int] = field(default_factory=set)
+    #: What srun is still to be told, with the member that it came from. A rank writes on once that was taken, so it is
+    #: bounded, and one srun that does not read holds up no other.
+    untold: asyncio.Queue[tuple[Channel, Message]] = field(default_factory=asyncio.Queue)
+    #: False: srun is gone, and what ranks write is dropped.
+    is_followed: bool = True
 
 
 class Head:
@@ -127,31 +133,40 @@ class Head:
             self._complete.set()
         try:
             async for message in channel.messages():
-                await self._on_rank(message)
+                self._on_rank(channel, message)
         finally:
-            await self._on_lost(index)
+            self._on_lost(index)
 
-    async def _on_rank(self, message: Message) -> None:
-        """Pass on what a rank wrote, or its end, to its srun."""
+    def _on_rank(self, member: Channel, message: Message) -> None:
+        """Take what a rank wrote, or its end, for its srun."""
         step = self._steps.get(message["step"])
-        if step is None:
-            return
-        with contextlib.suppress(OSError):  # srun is gone: its own connection ends the step
-            if message["did"] == "output":
-                step.srun.send(did="output", rank=message["rank"], stream=message["stream"], data=message["data"])
-            else:
-                step.left.discard(message["rank"])
-                step.srun.send(did="exit", rank=message["rank"], code=message["code"])
-            await step.srun.flush()
-        if not step.left:
-            self._end_step(message["step"])
+        if step is not None and step.is_followed:
+            step.untold.put_nowait((member, message))
+        else:
+            _taken(member, message)
+        if step is not None and message["did"] == "exit":
+            step.left.discard(message["rank"])
+            if not step.left:
+                self._end_step(message["step"])
 
-    async def _on_lost(self, index: int) -> None:
+    def _on_lost(self, index: int) -> None:
         """End the ranks of a task that is gone. gosched finds out what became of it, and stops the others."""
         for number, step in [*self._steps.items()]:
             for rank in sorted(step.left):
                 if step.layout.places[rank].task == index:
-                    await self._on_rank({"did": "exit", "step": number, "rank": rank, "code": _LOST})
+                    lost = {"did": "exit", "step": number, "rank": rank, "code": _LOST}
+                    self._on_rank(self._members[index], lost)
+
+    async def _tell(self, step: Step) -> None:
+        """Tell srun what its ranks write and how they end, as fast as it reads."""
+        while True:
+            member, message = await step.untold.get()
+            try:
+                step.srun.send(**{key: value for key, value in message.items() if key != "step"})
+                with contextlib.suppress(OSError):  # srun is gone: its own connection ends the step
+                    await step.srun.flush()
+            finally:
+                _taken(member, message)
 
     # Steps
 
@@ -174,6 +189,7 @@ class Head:
                 return
         number, self._count = self._count, self._count + 1
         step = self._steps[number + 1] = Step(srun=srun, layout=layout, left=set(range(len(layout.places))))
+        telling = None
         try:
             srun.send(
                 step=number,
@@ -183,11 +199,17 @@ class Head:
                 ranks=[each.node for each in layout.places],
             )
             await srun.flush()
+            telling = asyncio.create_task(self._tell(step))
             if hello["command"]:  # else it only holds the places, for an mpiexec
                 await self._start(number, step, hello)
             async for message in srun.messages():
                 self._signal(number + 1, message["signal"])
         finally:
+            step.is_followed = False
+            if telling is not None:
+                telling.cancel()
+            while not step.untold.empty():
+                _taken(*step.untold.get_nowait())
             if number + 1 in self._steps and hello["command"]:  # srun was killed, and cannot be asked again
                 self._signal(number + 1, signal.SIGKILL)
             elif number + 1 in self._steps:
@@ -250,6 +272,12 @@ class Head:
             elif not found.done():
                 still.append((request, found))
         self._waiting = still
+
+
+def _taken(member: Channel, message: Message) -> None:
+    """Let the rank go on that wrote something."""
+    if message["did"] == "output":
+        member.send(do="go on", step=message["step"], rank=message["rank"])
 
 
 def _hosts(layout: Layout) -> list[str]:

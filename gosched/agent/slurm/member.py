@@ -18,6 +18,7 @@ from gosched.agent.mpi.job import HOLD_S, JOIN_S, failed
 
 _AGAIN_S = 0.2
 _CHUNK = 32 * 1024
+_UNTAKEN = 4  # chunks of a rank that srun has not taken yet; then the rank waits
 _ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGKILL)
 #: Of the task, whatever the environment of srun says.
 _OWN = ("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "TRACEPARENT")
@@ -36,6 +37,8 @@ class Member:
         #: What a step was told to end by, for those of its ranks that start later.
         self._told: dict[int, int] = {}
         self._works: set[asyncio.Task[None]] = set()
+        #: How many chunks each rank may write on, by step and rank.
+        self._free: dict[tuple[int, int], asyncio.Semaphore] = {}
 
     async def run(self) -> int:
         """Return the exit code of the task, once the head says that the job ends."""
@@ -58,6 +61,9 @@ class Member:
                         work.add_done_callback(self._works.discard)
                     case "signal":
                         self._signal(message["step"], message["number"])
+                    case "go on":
+                        if free := self._free.get((message["step"], message["rank"])):
+                            free.release()
                     case "end":
                         return await self._end(message["code"])
         return await self._end(failed("the first task of the job is gone"))
@@ -67,6 +73,11 @@ class Member:
         self._stopped.set()
         for group in self._groups.values():
             _send(group, signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End the ranks at once."""
+        for group in self._groups.values():
+            _send(group, signal.SIGKILL)
 
     async def _join(self) -> Channel:
         """Connect to the head, which may be the last to start."""
@@ -127,21 +138,22 @@ class Member:
             _send(process.pid, self._told[step])
         assert process.stdout is not None
         assert process.stderr is not None
+        free = self._free[step, rank] = asyncio.Semaphore(_UNTAKEN)
         readers = [
-            asyncio.create_task(_pass_on(channel, stream, step, rank, number))
+            asyncio.create_task(_pass_on(channel, stream, step, rank, number, free))
             for number, stream in ((1, process.stdout), (2, process.stderr))
         ]
         code = await process.wait()
         del self._groups[step, rank]
         _send(process.pid, signal.SIGKILL)  # what it left behind, which would keep its output open
         await asyncio.gather(*readers)
+        del self._free[step, rank]
         channel.send(did="exit", step=step, rank=rank, code=128 - code if code < 0 else code)
         await channel.flush()
 
     async def _end(self, code: int) -> int:
         """Return the exit code. After a failure gosched stops this task: the job ends with the code of the first."""
-        for group in self._groups.values():
-            _send(group, signal.SIGKILL)
+        self.kill()
         if code:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(HOLD_S):
@@ -149,8 +161,11 @@ class Member:
         return code
 
 
-async def _pass_on(channel: Channel, stream: asyncio.StreamReader, step: int, rank: int, number: int) -> None:
+async def _pass_on(
+    channel: Channel, stream: asyncio.StreamReader, step: int, rank: int, number: int, free: asyncio.Semaphore
+) -> None:
     while data := await stream.read(_CHUNK):
+        await free.acquire()
         channel.send(did="output", step=step, rank=rank, stream=number, data=_encoded(data))
         await channel.flush()
 

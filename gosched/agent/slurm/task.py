@@ -49,6 +49,7 @@ async def _run(script: BatchScript) -> int:
     try:
         return await head.run()
     finally:
+        member.kill()  # no word of its own head reaches it any more
         own.cancel()
         server.close()  # and no wait: members may stay connected until they are stopped
 

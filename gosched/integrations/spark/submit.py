@@ -67,8 +67,8 @@ class Submission:
     #: A path on the nodes, or an address that Spark can fetch.
     app: str
     args: tuple[str, ...] = ()
-    #: The name of the job, if there is no --name: unique.
-    name: str = ""
+    #: What makes the job's name another one than those of the application's other runs.
+    suffix: str
     #: Values of options, by name; those without a value are in `flags`.
     options: Mapping[str, str]
     flags: frozenset[str] = frozenset()
@@ -101,7 +101,9 @@ def job_document(given: Submission) -> dict[str, Any]:
             raise ConfigError(f"--conf {key}: not supported: {advice}")
     each = _count(conf, "spark.executor.cores", 1)
     total = _count(conf, "spark.cores.max", 0)
-    executors = _count(conf, "spark.executor.instances", -(-total // each) if total else _DEFAULT_EXECUTORS)
+    if 0 < total < each:
+        raise ConfigError(f"--total-executor-cores: {total} cores hold no executor of {each} (--executor-cores)")
+    executors = _count(conf, "spark.executor.instances", total // each or _DEFAULT_EXECUTORS)
     spark: dict[str, Any] = {
         "app": given.app,
         "args": list(given.args),
@@ -112,10 +114,10 @@ def job_document(given: Submission) -> dict[str, Any]:
         spark["class"] = given.options["class"]
     elif given.app.endswith(".jar"):
         raise ConfigError(f"{given.app} is a jar: name its main class with --class")
-    name = conf.get("spark.app.name", "")
     # Those of the number of executors are gosched's: what they say is in the task groups.
     spark["conf"] = {key: value for key, value in conf.items() if key != "spark.executor.instances"}
-    job: dict[str, Any] = {"name": _word(name) if name else given.name, "spark": spark}
+    name = conf.get("spark.app.name") or given.app.rpartition("/")[2].partition(".")[0]
+    job: dict[str, Any] = {"name": f"{_word(name)}-{given.suffix}", "spark": spark}
     if queue := given.options.get("queue"):
         job["queue"] = queue
     if "supervise" in given.flags:
@@ -179,4 +181,4 @@ def _option_of(key: str) -> str:
 
 def _word(name: str) -> str:
     """Return a name of Spark, which may hold anything, as that of a job."""
-    return re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-").lower()[:60] or "spark"
+    return re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-").lower()[:40] or "spark"

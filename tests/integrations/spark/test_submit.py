@@ -19,7 +19,7 @@ def job_of(app: str = "a.py", *args: str, conf: tuple[str, ...] = (), flags: str
     given = Submission(
         app=app,
         args=args,
-        name="a-1",
+        suffix="1f",
         conf=conf,
         flags=frozenset(flags.split()),
         properties=options.pop("properties", ""),
@@ -36,7 +36,7 @@ def conf_of(spec: JobSpec) -> dict[str, str]:
 def test_without_options_it_is_two_executors_of_a_core_and_heaps_of_1_gib() -> None:
     spec = job_of("a.py", "--day", "1")
     driver, executor = spec.groups
-    assert (spec.name, spec.queue) == ("a-1", "default")
+    assert (spec.name, spec.queue) == ("a-1f", "default")
     assert driver.command[-3:] == ("a.py", "--day", "1")
     assert (driver.count, executor.count) == (1, 2)
     assert driver.resources == executor.resources
@@ -60,7 +60,7 @@ def test_options_have_the_places_of_a_job() -> None:
         driver_java_options="-Dx=1",
     )
     driver, executor = spec.groups
-    assert (spec.name, spec.queue, executor.count) == ("daily-etl-3", "science", 16)
+    assert (spec.name, spec.queue, executor.count) == ("daily-etl-3-1f", "science", 16)
     assert (driver.resources.cpu_millis, executor.resources.cpu_millis) == (2000, 4000)
     assert heap_mib(executor.resources.memory_bytes) >= 8192
     assert "--class" in driver.command
@@ -71,7 +71,7 @@ def test_options_have_the_places_of_a_job() -> None:
     assert "spark.executor.instances" not in conf
 
 
-@pytest.mark.parametrize(("total", "each", "count"), [("64", "4", 16), ("10", "4", 3), ("1", "1", 1)])
+@pytest.mark.parametrize(("total", "each", "count"), [("64", "4", 16), ("10", "4", 2), ("1", "1", 1)])
 def test_cores_of_all_executors_say_how_many_there_are(total: str, each: str, count: int) -> None:
     spec = job_of(total_executor_cores=total, executor_cores=each)
     assert spec.groups[1].count == count
@@ -110,6 +110,10 @@ def test_a_supervised_application_starts_again_when_it_fails() -> None:
     ("given", "problem"),
     [
         ({"executor_memory": "much"}, "--executor-memory: expected an amount such as 4g or 512m, got 'much'"),
+        (
+            {"executor_cores": "4", "total_executor_cores": "3"},
+            r"--total-executor-cores: 3 cores hold no executor of 4 \(--executor-cores\)",
+        ),
         ({"executor_cores": "0"}, "--executor-cores: expected a number above 0, got '0'"),
         ({"conf": ("x=1",)}, r"--conf: expected spark.KEY=VALUE, got 'x=1'"),
         ({"conf": ("spark.dynamicAllocation.enabled=true",)}, "spark.dynamicAllocation.enabled: not supported"),
