@@ -50,7 +50,7 @@ class Groups:
             except KubeError as error:
                 if error.status == HTTPStatus.NOT_FOUND:
                     continue
-                if error.status == HTTPStatus.FORBIDDEN:
+                if not error.may_pass:
                     return f"{named} cannot be read: {error}"
                 raise
             count = _count(group.kind, answer.get("spec"))

@@ -245,6 +245,11 @@ class Submitting:
         except NotBound as error:
             self._said.say(pod, conditions.UNSCHEDULABLE, str(error))
             return None
+        except KubeError as error:
+            if error.may_pass:
+                raise
+            self._said.say(pod, conditions.UNSCHEDULABLE, str(error))  # it alone: a name may be any text
+            return None
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             self._said.say(pod, conditions.NOT_SUPPORTED, f"its spec cannot be read: {error}")
             return None

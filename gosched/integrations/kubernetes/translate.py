@@ -1,7 +1,7 @@
 """What a pod asks for, as a task group and a job's policies. Pure.
 
 Invariant: a rule that gosched cannot keep is refused by its name. What is only a wish in Kubernetes, too, and has no
-counterpart here, is left out; docs/guides/kubernetes-scheduler.md lists these.
+counterpart here, is left out; docs/operations/kubernetes-scheduler.md lists these.
 """
 
 from __future__ import annotations
