@@ -7,7 +7,6 @@ sent to a second node.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Callable, Coroutine
 from http import HTTPStatus
 from typing import Any
@@ -166,14 +165,28 @@ class Binder:
         return "it was stopped before it was bound"
 
     async def _look(self, path: str, order: Order, pod: Pod) -> str | None:
-        """Return what became of a binding that was sent, as `_try_to_bind` does; None: nothing yet."""
-        with contextlib.suppress(KubeError):
-            found = await self._api.get(path)
-            metadata, node = found.get("metadata") or {}, (found.get("spec") or {}).get("nodeName")
-            if metadata.get("uid") != pod.uid:
-                return "the pod is gone"
-            if node and (metadata.get("annotations") or {}).get(ALLOCATION) == order.allocation_id:
-                return ""
-            if node:
-                return f"another scheduler has bound the pod to node {node}"
+        """Return what became of a binding that was sent, as `_try_to_bind` does; None: nothing yet.
+
+        It is asked for until there is an answer, also if the order is to stop: given up, the pod could run for an order
+        that has ended.
+        """
+        failures = 0
+        while True:
+            try:
+                found = await self._api.get(path)
+                break
+            except KubeError as error:
+                if error.status == HTTPStatus.NOT_FOUND:
+                    return "the pod is gone"
+                if not error.may_pass:
+                    return None
+                failures += 1
+                await asyncio.sleep(max(error.retry_after_s, backoff_s(failures)))
+        metadata, node = found.get("metadata") or {}, (found.get("spec") or {}).get("nodeName")
+        if metadata.get("uid") != pod.uid:
+            return "the pod is gone"
+        if node and (metadata.get("annotations") or {}).get(ALLOCATION) == order.allocation_id:
+            return ""
+        if node:
+            return f"another scheduler has bound the pod to node {node}"
         return None

@@ -10,7 +10,7 @@ from gosched.core.commands.nodes import RegisterNode
 from gosched.core.limits import MAX_CUSTOM_RESOURCES, MAX_RULES
 from gosched.core.resources import Resources
 from gosched.core.spec.placement_rules import Taint, TaintEffect
-from gosched.integrations.kubernetes.quantities import amounts, at_least, minus, resources
+from gosched.integrations.kubernetes.quantities import PODS, amounts, at_least, minus, resources
 from gosched.integrations.kubernetes.translate import CLUSTER, NODE_LABEL
 
 _GPU_MODEL = "nvidia.com/gpu.product"  # label of NVIDIA's feature discovery
@@ -82,12 +82,14 @@ def _without_volumes(found: dict[str, int]) -> dict[str, int]:
 
 
 def _bounded(found: Resources) -> Resources:
+    """Return so many of the node's own resources as a node may have; the number of pods is one that each pod takes."""
+    custom = sorted(found.custom, key=lambda each: each[0] != PODS)[:MAX_CUSTOM_RESOURCES]
     return Resources(
         cpu_millis=found.cpu_millis,
         memory_bytes=found.memory_bytes,
         storage_bytes=found.storage_bytes,
         gpu_millis=found.gpu_millis,
-        custom=found.custom[:MAX_CUSTOM_RESOURCES],
+        custom=tuple(sorted(custom)),
     )
 
 

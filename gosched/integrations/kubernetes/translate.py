@@ -103,7 +103,10 @@ def _group(spec: Mapping[str, Any], cluster: str, requests: Resources, volumes: 
 
 def required_terms(selector: Mapping[str, Any], whose: str) -> list[Affinity]:
     """Return the conditions of a node selector. Raises Refused."""
-    terms = [term for term in selector.get("nodeSelectorTerms") or [] if _expressions(term)]
+    written = selector.get("nodeSelectorTerms") or []
+    terms = [term for term in written if _expressions(term)]
+    if written and not terms:
+        raise Refused(f"required node affinity of {whose} has no condition in any term, and so matches no node")
     if len(terms) > 1:
         raise Refused(
             f"required node affinity of {whose} with {len(terms)} alternative terms is not supported: write one term, "

@@ -6,6 +6,7 @@ the node alone.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
@@ -16,6 +17,7 @@ from gosched.integrations.kubernetes.pods import Pod
 from gosched.integrations.kubernetes.translate import Refused, required_terms
 
 MAX_KNOWN = 10_000
+KNOWN_S = 10.0
 
 
 class NotBound(Exception):
@@ -23,11 +25,12 @@ class NotBound(Exception):
 
 
 class Volumes:
-    """A volume that is bound stays what it is: it is asked for once."""
+    """What a claim is bound to is asked for anew after a while: one of its name may be made anew."""
 
     def __init__(self, api: KubeApi) -> None:
         self._api = api
-        self._known: dict[tuple[str, str], tuple[Affinity, ...]] = {}  # namespace, claim
+        #: Namespace and claim -> until when it is known, and what it requires.
+        self._known: dict[tuple[str, str], tuple[float, tuple[Affinity, ...]]] = {}
 
     async def required(self, pod: Pod) -> tuple[Affinity, ...]:
         """Return what the claims of a pod require. Raises NotBound, Refused, KubeError."""
@@ -40,8 +43,8 @@ class Volumes:
         return found
 
     async def _of_claim(self, namespace: str, name: str) -> tuple[Affinity, ...]:
-        known = self._known.get((namespace, name))
-        if known is not None:
+        ends, known = self._known.get((namespace, name), (0.0, ()))
+        if time.monotonic() < ends:
             return known
         claim = await self._get(f"/api/v1/namespaces/{namespace}/persistentvolumeclaims/{name}")
         if claim is None:
@@ -57,7 +60,7 @@ class Volumes:
         found = tuple(required_terms(required, f"the volume of claim {name}"))
         if len(self._known) >= MAX_KNOWN:
             self._known.clear()
-        self._known[namespace, name] = found
+        self._known[namespace, name] = time.monotonic() + KNOWN_S, found
         return found
 
     async def _refuse_late(self, name: str, spec: Mapping[str, Any]) -> None:

@@ -246,3 +246,33 @@ def test_what_was_on_a_node_that_is_gone_has_ended(bench: Bench) -> None:
     bench.tasks.node_gone("a")
     assert bench.ends() == {"j-1/gang-1/0.1": TaskState.SUCCEEDED, "j-2/pod/0.1": TaskState.FAILED}
     assert {report.reason for report in bench.tasks.reports("a")} == {"NODE_LOST"}
+
+
+def test_a_binding_whose_answer_was_lost_is_looked_up_until_it_is_known(bench: Bench) -> None:
+    async def story() -> None:
+        bench.pod("p")
+        tries = []
+
+        def lost(path: str) -> None:
+            tries.append(path)
+            raise KubeUnreachable("no answer")
+
+        async def get(path: str) -> Json:
+            await asyncio.sleep(0)
+            tries.append(path)
+            if len(tries) < 3 * binder_module.MAX_TRIES:
+                raise KubeUnreachable("no answer")
+            return {
+                "metadata": {"uid": "u-p", "annotations": {ALLOCATION: allocation}},
+                "spec": {"nodeName": "a"},
+            }
+
+        bench.api.fail, bench.api.get = lost, get  # type: ignore[method-assign]
+        allocation = bench.order(0, "a", count=1)
+        await asyncio.sleep(0)
+        bench.binder.stop(allocation, "a", "PREEMPTED")
+        await bench.done()
+        assert bench.evicted == ["u-p"]  # it is bound, and so is no order that was stopped before
+        assert tries.count("/api/v1/namespaces/n/pods/p/binding") == 1
+
+    asyncio.run(story())

@@ -138,6 +138,7 @@ def test_rules_become_rules() -> None:
                 {"key": key, "operator": "Exists"}]} for key in "ab"]}}}},
             "2 alternative terms",
         ),
+        ({"affinity": {"nodeAffinity": {ALWAYS: {"nodeSelectorTerms": [{}]}}}}, "matches no node"),
         ({"tolerations": [{"key": "a", "operator": "Gt", "value": "1"}]}, "Gt"),
     ],
 )  # fmt: skip
@@ -243,3 +244,9 @@ def test_an_object_that_makes_no_sense_is_one_line(key: str, value: object) -> N
     for whole, reader in ((written(), lambda found: read_pod(found, "gosched")), (node(), read_node)):
         with suppress(ValueError):
             reader({**whole, key: value})
+
+
+def test_of_many_resources_of_a_node_the_number_of_pods_stays() -> None:
+    allocatable = {f"a.example/{i:02}": "1" for i in range(40)} | {"pods": "110", "cpu": "2"}
+    node = read_node({"metadata": {"name": "n", "uid": "u"}, "status": {"allocatable": allocatable}})
+    assert dict(node.allocatable.custom)["pods"] == 110
