@@ -29,7 +29,7 @@ def command(ctx: click.Context, /, words: tuple[str, ...]) -> int:
         jobs = ids(rest)
     except ValueError as error:
         raise click.UsageError(str(error)) from error
-    if "" in rest:
+    if "" in rest or (rest and not jobs):  # no filter alone then, which would choose all jobs
         raise click.UsageError("a job's id is empty")
     if not jobs and not any(name in given for name in _FILTERS):
         raise click.UsageError("name the jobs, or choose them by -u, --me, -t, -p, -A or -n")

@@ -65,6 +65,8 @@ def test_elements_of_an_array_and_those_to_come_are_named_as_slurm_names_them() 
     assert ids(["j-9_3,j-8", "j-7_[1-2,5]"]) == ["j-9.3", "j-8", "j-7.1", "j-7.2", "j-7.5"]
     with pytest.raises(ValueError, match="names no elements"):
         ids(["j-7_[1-99999999]"])
+    with pytest.raises(ValueError, match="names no elements"):
+        ids(["j-7_[5-3]"])
 
 
 def test_states_and_times_are_read_by_all_their_names() -> None:
@@ -155,4 +157,5 @@ def test_an_empty_choice_does_not_choose_all_jobs(option: str) -> None:
 
 def test_scancel_refuses_an_empty_id_beside_a_choice(capsys: pytest.CaptureFixture[str]) -> None:
     assert run_cli(["--endpoints", "127.0.0.1:1", "scancel", "--me", ""]) == 2
+    assert run_cli(["--endpoints", "127.0.0.1:1", "scancel", "--me", ","]) == 2
     assert "a job's id is empty" in capsys.readouterr().err

@@ -32,6 +32,7 @@ STATES = {
     "DEADLINE": "DL",
 }
 _OF_FAILURES = {"TIMEOUT": "TIMEOUT", "OOM_KILLED": "OUT_OF_MEMORY", "NODE_LOST": "NODE_FAIL", "PREEMPTED": "PREEMPTED"}
+_MAX_ELEMENTS = 10_000  # that one range names
 _NOW = re.compile(r"now(?:-(\d{1,6})(second|minute|hour|day|week)s?)?")
 
 
@@ -234,7 +235,8 @@ def ids(words: Sequence[str]) -> list[str]:
                 continue
             for piece in listed[2].split(","):
                 first, _, last = piece.partition("-")
-                if not first.isdigit() or (last and not last.isdigit()) or int(last or first) - int(first) > 10_000:
+                is_range = first.isdigit() and (not last or last.isdigit())
+                if not is_range or not 0 <= int(last or first) - int(first) <= _MAX_ELEMENTS:
                     raise ValueError(f"{part!r} names no elements of an array, such as {listed[1]}_[1-3]")
                 found += [f"{listed[1]}.{index}" for index in range(int(first), int(last or first) + 1)]
     return found
