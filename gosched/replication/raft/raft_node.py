@@ -44,8 +44,7 @@ _APPLY_SLICE_S = 0.02
 _SYNC_WAIT_S = 0.05  # a usual disk is waited for; the turns go on while a slow one works
 _SYNC_LOOK_S = 0.005
 _QUICK_SYNC_S = 0.02
-_STALLED_SYNC_S = 0.1
-_SLOW_FOR_S = 60.0  # a disk counts as slow, after one sync that stalled or two in a row that were not quick
+_SLOW_FOR_S = 60.0  # a disk counts as slow, after one sync that was
 _HAND_OVER_S = 0.5
 
 _DEFINITE = (FAIL_REASON.MISSING_LEADER, FAIL_REASON.QUEUE_FULL, FAIL_REASON.DISCARDED)
@@ -79,7 +78,6 @@ class RaftNode(SyncObj):
         self._gives_up_at: float | None = None
         self._syncs_began: deque[float] = deque()  # of each that is under way
         self.disk_slow_until = 0.0
-        self._was_quick = True
         self.may_lead = True
         self.members = members
         self._in_force = members.newest().configuration
@@ -294,10 +292,8 @@ class RaftNode(SyncObj):
 
     def _note_sync(self, took_s: float) -> None:
         self.elections.syncs.note(took_s)
-        is_quick = took_s <= _QUICK_SYNC_S  # a single one that is not may have waited for a processor
-        if took_s > _STALLED_SYNC_S or not (is_quick or self._was_quick):
+        if took_s > _QUICK_SYNC_S:
             self.disk_slow_until = library.monotonicTime() + _SLOW_FOR_S
-        self._was_quick = is_quick
 
     def _give_up_lead(self) -> None:
         """Hands the lead over where it may not be held, or drops it when nobody takes it."""
