@@ -38,12 +38,16 @@ class Bindings:
         self._path = f"/api/v1/namespaces/{namespace}/pods"
         self._wanted = wanted
         self._done = threading.Event()
+        self._looks = threading.Event()
         self._bound: set[str] = set()
         self._thread = threading.Thread(target=self._follow, daemon=True)
         self.first = self.last = 0.0
 
     def start(self) -> None:
+        """Begin, and return once all pods were listed."""
         self._thread.start()
+        if not self._looks.wait(LIMIT_S):
+            raise SystemExit(f"the pods were not listed within {LIMIT_S:g} s")
 
     def wait(self) -> None:
         if not self._done.wait(LIMIT_S):
@@ -55,6 +59,7 @@ class Bindings:
                 listed = self._api("GET", self._path)
                 for each in listed["items"]:
                     self._see(each)
+                self._looks.set()
                 for _, found in self._api.watch(self._path, listed["metadata"]["resourceVersion"], self._done):
                     self._see(found)
             except (OSError, HTTPException, KeyError):
@@ -78,7 +83,6 @@ def measure(
     create_all(api, path, pods)
     bindings = Bindings(api, namespace, len(pods))
     bindings.start()
-    time.sleep(1)
     began = time.monotonic()
     go_on()
     bindings.wait()
@@ -131,7 +135,10 @@ def ours(api: Api, control: Cluster, count: int, gang: int, nodes: int, log: Pat
 
 def _namespace(api: Api, name: str) -> None:
     api("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
+    ends = time.monotonic() + LIMIT_S
     while not api("GET", f"/api/v1/namespaces/{name}/serviceaccounts")["items"]:
+        if time.monotonic() > ends:
+            raise SystemExit(f"namespace {name} got no service account within {LIMIT_S:g} s")
         time.sleep(0.1)
 
 

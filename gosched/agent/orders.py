@@ -16,6 +16,7 @@ from gosched.wire.codec import to_record
 from gosched.wire.v1 import worker_pb2
 
 MAX_ID_BYTES = 1024
+MAX_EPOCH_JUMP = 100  # elections between two answers of masters
 
 
 class BadOrder(ValueError):

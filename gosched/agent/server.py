@@ -15,7 +15,7 @@ import grpc
 from gosched.agent.datadir import DataDir
 from gosched.agent.exec.streams import ExecRefused, Execs, ExecTarget
 from gosched.agent.logic.reconcile import Desired
-from gosched.agent.orders import BadOrder, parse_order, parse_secrets, parse_stop
+from gosched.agent.orders import MAX_EPOCH_JUMP, BadOrder, parse_order, parse_secrets, parse_stop
 from gosched.agent.tasks.logs import LogCut, LogMissing, Piece, Stream, read_logs
 from gosched.agent.tasks.secrets import TaskSecrets
 from gosched.agent.tasks.table import Tasks
@@ -26,7 +26,6 @@ from gosched.wire.v1 import scheduler_pb2, worker_pb2, worker_pb2_grpc
 MAX_LOG_READERS = 1000
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024
 MAX_ORDER_BYTES = 64 * 1024 * 1024  # of orders in hand
-MAX_EPOCH_JUMP = 100  # elections between two answers
 
 _STREAMS = {Stream.STDOUT: scheduler_pb2.LOG_STREAM_STDOUT, Stream.STDERR: scheduler_pb2.LOG_STREAM_STDERR}
 

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import grpc
 import pytest
 
-from gosched.agent.server import MAX_EPOCH_JUMP
+from gosched.agent.orders import MAX_EPOCH_JUMP
 from gosched.agent.session import Session
 from gosched.core.reasons import RefusalReason
 from gosched.wire.v1 import worker_pb2

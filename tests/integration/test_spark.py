@@ -183,15 +183,13 @@ def _check_authentication(directory: Path) -> None:
     home = Path(importlib.util.find_spec("pyspark").origin).parent  # type: ignore[union-attr, arg-type]
     worker = [home / "bin" / "spark-class", "org.apache.spark.deploy.worker.Worker", "--webui-port", "0", url]
     environment = {"PATH": os.environ["PATH"], "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_HOME": str(home)}
-    with subprocess.Popen(worker, env=environment, cwd=directory, stderr=subprocess.PIPE, text=True) as stranger:
+    words = directory / "stranger"
+    with words.open("w") as said, subprocess.Popen(worker, env=environment, cwd=directory, stderr=said) as stranger:
         try:
-            assert stranger.stderr is not None
-            said = next(
-                (line for line in stranger.stderr if "Failed to connect to master" in line or "registered" in line), ""
-            )
+            until(lambda: "Failed to connect to master" in words.read_text(), "the master refuses it", RUN_S)
         finally:
             stranger.kill()
-    assert "Failed to connect to master" in said
+    assert "Successfully registered" not in words.read_text()
 
 
 def test_an_application_that_fails_ends_its_executors_and_its_exit_code_is_the_jobs(

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 
 from gosched.core.limits import MAX_TASKS_PER_JOB
+from gosched.integrations.kubernetes.answers import Answers
 from gosched.integrations.kubernetes.api import KubeApi, KubeError
 from gosched.integrations.kubernetes.pods import GroupKind, GroupRef
-
-KNOWN_S = 10.0  # how long an answer holds
-MAX_KNOWN = 10_000
 
 _PATHS = {
     GroupKind.COSCHEDULING: ("/apis/scheduling.x-k8s.io/v1alpha1",),
@@ -28,16 +25,14 @@ class NoGroup(Exception):
 class Groups:
     def __init__(self, api: KubeApi) -> None:
         self._api = api
-        self._known: dict[str, tuple[float, int | str]] = {}  # key -> until when, and the number or what is wrong
+        self._known: Answers[str, int | str] = Answers()  # by key: the number, or what is wrong
 
     async def needed(self, group: GroupRef) -> int:
         """Return how many pods must start together; 1: each by itself. Raises NoGroup, KubeError."""
-        ends, found = self._known.get(group.key, (0.0, 0))
-        if time.monotonic() >= ends:
-            if len(self._known) >= MAX_KNOWN:
-                self._known.clear()
+        found = self._known.get(group.key)
+        if found is None:
             found = await self._ask(group)
-            self._known[group.key] = (time.monotonic() + KNOWN_S, found)
+            self._known.put(group.key, found)
         if isinstance(found, str):
             raise NoGroup(found)
         return found

@@ -6,18 +6,15 @@ the node alone.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 
 from gosched.core.spec.placement_rules import Affinity
+from gosched.integrations.kubernetes.answers import Answers
 from gosched.integrations.kubernetes.api import KubeApi, KubeError
 from gosched.integrations.kubernetes.pods import Pod
 from gosched.integrations.kubernetes.translate import Refused, required_terms
-
-MAX_KNOWN = 10_000
-KNOWN_S = 10.0
 
 
 class NotBound(Exception):
@@ -29,8 +26,7 @@ class Volumes:
 
     def __init__(self, api: KubeApi) -> None:
         self._api = api
-        #: Namespace and claim -> until when it is known, and what it requires.
-        self._known: dict[tuple[str, str], tuple[float, tuple[Affinity, ...]]] = {}
+        self._known: Answers[tuple[str, str], tuple[Affinity, ...]] = Answers()  # by namespace and claim
 
     async def required(self, pod: Pod) -> tuple[Affinity, ...]:
         """Return what the claims of a pod require. Raises NotBound, Refused, KubeError."""
@@ -43,8 +39,8 @@ class Volumes:
         return found
 
     async def _of_claim(self, namespace: str, name: str) -> tuple[Affinity, ...]:
-        ends, known = self._known.get((namespace, name), (0.0, ()))
-        if time.monotonic() < ends:
+        known = self._known.get((namespace, name))
+        if known is not None:
             return known
         claim = await self._get(f"/api/v1/namespaces/{namespace}/persistentvolumeclaims/{name}")
         if claim is None:
@@ -58,9 +54,7 @@ class Volumes:
             "required"
         ) or {}
         found = tuple(required_terms(required, f"the volume of claim {name}"))
-        if len(self._known) >= MAX_KNOWN:
-            self._known.clear()
-        self._known[namespace, name] = time.monotonic() + KNOWN_S, found
+        self._known.put((namespace, name), found)
         return found
 
     async def _refuse_late(self, name: str, spec: Mapping[str, Any]) -> None:

@@ -11,11 +11,9 @@ from typing import Any, NoReturn
 
 import grpc
 
-from gosched.agent.orders import BadOrder, parse_order, parse_stop
+from gosched.agent.orders import MAX_EPOCH_JUMP, BadOrder, parse_order, parse_stop
 from gosched.integrations.kubernetes.sessions import Masters, NodeSession, Obeys
 from gosched.wire.v1 import worker_pb2, worker_pb2_grpc
-
-MAX_EPOCH_JUMP = 100  # elections between two answers
 
 _Addressed = worker_pb2.StartTasksRequest | worker_pb2.StopTasksRequest | worker_pb2.FreezeTasksRequest
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gosched.integrations.kubernetes import volumes as volumes_module
+from gosched.integrations.kubernetes import answers
 from gosched.integrations.kubernetes.api import KubeError
 from gosched.integrations.kubernetes.pods import Pod, read_pod
 from gosched.integrations.kubernetes.submitting import Submitting
@@ -53,7 +53,7 @@ def test_a_claim_that_is_made_anew_is_looked_at_anew(monkeypatch: pytest.MonkeyP
             return {"spec": {"nodeAffinity": {"required": {"nodeSelectorTerms": terms}}}}
 
     now = 100.0
-    monkeypatch.setattr(volumes_module, "time", SimpleNamespace(monotonic=lambda: now))
+    monkeypatch.setattr(answers, "time", SimpleNamespace(monotonic=lambda: now))
     volumes = Volumes(Api())  # type: ignore[arg-type]
     claim = [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]
     pod = read_pod(
@@ -71,5 +71,5 @@ def test_a_claim_that_is_made_anew_is_looked_at_anew(monkeypatch: pytest.MonkeyP
     assert zones() == ["a"]
     zone = "b"
     assert zones() == ["a"]
-    now += volumes_module.KNOWN_S
+    now += answers.KNOWN_S
     assert zones() == ["b"]
