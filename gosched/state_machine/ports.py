@@ -19,14 +19,19 @@ def free_port(state: ClusterState, job: Job, node_id: str) -> int:
     0: the cluster's feature level knows no ports."""
     if state.feature_level < FeatureLevel.BOUNDED:
         return 0
-    allocations = state.node_allocations.get(node_id, {})
-    taken = dict.fromkeys([state.jobs[state.allocations[held].job_id].port for held in allocations])
     first = preferred(job.id, job.attempt)
-    ports = (FIRST_PORT + (first + step) % PORTS for step in range(len(taken) + 1))
-    return next((port for port in ports if port not in taken), FIRST_PORT + first)
+    ports = (FIRST_PORT + (first + step) % PORTS for step in range(PORTS))
+    return next((port for port in ports if not _is_taken(state, port, node_id)), FIRST_PORT + first)
 
 
 def preferred(job_id: str, attempt: int) -> int:
     """Return where the search begins, below PORTS: spread, so that those of two agents on one host
     seldom meet."""
     return int.from_bytes(blake2b(f"{job_id}.{attempt}".encode(), digest_size=8).digest(), "big") % PORTS
+
+
+def _is_taken(state: ClusterState, port: int, node_id: str) -> bool:
+    """Return whether a job that has the port holds something on the node."""
+    tasks = (task for job_id in state.port_jobs.get(port, ()) for task in state.tasks_of(state.jobs[job_id]))
+    held = (state.allocations.get(task.allocation_id) for task in tasks)
+    return any(allocation is not None and allocation.node_id == node_id for allocation in held)

@@ -19,6 +19,9 @@ def index_problems(state: ClusterState) -> Iterator[str]:
         yield "node_allocations is not what the allocations say"
     if sorted(state.usage) != sorted(state.nodes):
         yield "usage has other nodes than there are"
+    ports = sorted((job.port, job.id) for job in state.jobs.values() if job.port)
+    if sorted((port, job) for port, jobs in state.port_jobs.items() for job in jobs) != ports:
+        yield "port_jobs is not what the jobs say"
     waiting = [job.id for job in state.jobs.values() if wants_placement(job) and job.id not in state.fences]
     if sorted(state.pending) != sorted(waiting):
         yield "pending is not the jobs that want a place"

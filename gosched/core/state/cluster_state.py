@@ -60,6 +60,8 @@ class ClusterState(Contents):
         self.charges: dict[tuple[str, str, str], Resources] = {}
         #: What fences hold, and their victims.
         self.fenced = FencedCapacity()
+        #: Port -> the jobs that have it, wherever their first tasks are.
+        self.port_jobs: dict[int, dict[str, None]] = {}
         #: Jobs that want to be placed, and have no fence.
         self.pending: dict[str, None] = {}
         #: Jobs that have ended, in the order of their end.
@@ -238,6 +240,7 @@ class ClusterState(Contents):
         job = self.footprint.put_job(before, job)
         self.relatives.put(before, job)
         self.timers.put_job(job)
+        self._index_port(job.id, before.port if before is not None else 0, job.port)
         self.jobs[job.id] = job
         if before is None:
             self.names.put(job, self.jobs.get(self.names.id_of(job.spec.name)))
@@ -256,6 +259,7 @@ class ClusterState(Contents):
         for task in job.task_ids():
             self._drop("tasks", task)
         self.footprint.drop_job(job_id)
+        self._index_port(job_id, job.port, 0)
         self.names.drop(job)
         self.finished.pop(job_id, None)
         self.kept.drop(job)
@@ -446,6 +450,17 @@ class ClusterState(Contents):
         if TABLE_OF[table].size_of is not None:
             self.footprint.put_record(table, key, 0)
         self._digest.touch(self, self.footprint, table, key)
+
+    def _index_port(self, job_id: str, before: int, port: int) -> None:
+        """Note the port of a job in the place of the one it had; 0: none."""
+        if before == port:
+            return
+        if before:
+            del self.port_jobs[before][job_id]
+            if not self.port_jobs[before]:
+                del self.port_jobs[before]
+        if port:
+            self.port_jobs.setdefault(port, {})[job_id] = None
 
     def _payer(self, allocation: Allocation) -> tuple[str, str, str]:
         spec = self.jobs[allocation.job_id].spec
