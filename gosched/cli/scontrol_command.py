@@ -102,7 +102,8 @@ def _show_jobs(client: GoSchedClient, names: Sequence[str], *, one_line: bool) -
 
 def _show_nodes(client: GoSchedClient, names: Sequence[str], *, one_line: bool) -> int:
     details = client.list_nodes()
-    shown = {name: detail for detail in details for name in [names_of(details)[detail.node.id]]}
+    known = names_of(details)
+    shown = {known[detail.node.id]: detail for detail in details}
     wanted = _hosts(names) if names else list(shown)
     if unknown := [name for name in wanted if name not in shown]:
         raise click.UsageError(f"{', '.join(unknown)}: no such node; goschedctl sinfo -N lists them")

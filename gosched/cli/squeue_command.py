@@ -50,5 +50,7 @@ def command(ctx: click.Context, /, words: tuple[str, ...]) -> None:
         for row in page
         if is_shown(row) and (not jobs or row.id in jobs or row.parent in jobs)
     ]
+    if jobs and not rows:
+        client.get_job(min(jobs))  # it has ended, or this says that there is none
     found = lines_of(client, rows, with_nodes=bool(letters_of(text) & {"N", "R", "D"}))
     print_lines(lines(form, filter(choice.fits, found), header="noheader" not in given))

@@ -187,6 +187,10 @@ def test_the_commands_show_and_change_jobs_in_familiar_columns(user: User, tmp_p
         lambda: slurm("sacct", "-nPXa", "-j", runs, "-o", "JobName,State") == "long one|CANCELLED\n", "it is cancelled"
     )
     assert slurm("squeue", "-h") == ""
+    assert slurm("squeue", "-h", "-j", runs) == "", "it has ended"
+    unknown = user.run("squeue", "-j", "j-nope")
+    assert unknown.returncode != 0
+    assert "j-nope" in unknown.stderr
 
 
 @pytest.mark.parametrize("mpi", ["openmpi", "mpich"])

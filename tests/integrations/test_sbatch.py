@@ -95,6 +95,10 @@ def test_every_option_that_is_refused_or_ignored_says_why(option) -> None:
         (["--begin=now+1hour"], "--begin: a job starts as soon as it can"),
         (["--dependency=after:j-1"], "--dependency: 'after' is none of"),
         (["--dependency=afterok:j-1?afterok:j-2"], "--dependency: one of several"),
+        (
+            ["--dependency=afterok:j-1,afterany:j-1"],
+            "--dependency: a job waits for j-1 in one way, not for success and any",
+        ),
         (["--array=9-1"], "--array: '9-1' has no index"),
         (["--array=1,x"], "--array: expected indexes"),
         (["-n4", "--gres=gpu:1"], "--gres: is of a node"),

@@ -16,6 +16,7 @@ import pytest
 import yaml
 
 from gosched.cli.local_cluster import LocalCluster
+from tests.ports import HeldPort
 from tools.kubernetes.cluster import Cluster
 from tools.kubernetes.pretended import GONE, Api, Refused
 
@@ -38,17 +39,30 @@ def until(what: str, look: Callable[[], T], limit_s: float = LIMIT_S) -> T:
 
 
 class Bridge:
-    """One `gosched-kube`, which may be killed and started anew."""
+    """One `gosched-kube`, which may be killed and started anew: always at its own port, so it is the same holder."""
 
     def __init__(self, kubeconfig: Path, log: Path) -> None:
         self._kubeconfig = kubeconfig
         self._log = log
+        self._port = HeldPort()
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self, masters: LocalCluster) -> None:
         words = [str(BRIDGE), "--master", masters.endpoints, "--kubeconfig", str(self._kubeconfig)]
+        words += ["--grpc-addr", self._port.address, "--log-format", "json"]
         with self._log.open("ab") as log:
-            self._process = subprocess.Popen([*words, "--log-format", "json"], stderr=log, env=os.environ)
+            self._process = subprocess.Popen(words, stderr=log, env=os.environ)
+
+    def signal(self, number: int) -> None:
+        assert self._process is not None
+        self._process.send_signal(number)
+
+    def ended(self) -> int:
+        """Return the exit code, once it ends."""
+        assert self._process is not None
+        code = self._process.wait(END_S)
+        self._process = None
+        return code
 
     def kill(self) -> None:
         if self._process is not None:
@@ -56,10 +70,16 @@ class Bridge:
             self._process.wait(END_S)
             self._process = None
 
+    def said(self, words: str) -> bool:
+        return any(words in line["event"] for line in self.lines)
+
+    @property
+    def text(self) -> str:
+        return self._log.read_text() if self._log.exists() else ""
+
     @property
     def lines(self) -> list[dict[str, Any]]:
-        found = self._log.read_text().splitlines() if self._log.exists() else []
-        return [json.loads(line) for line in found if line.startswith("{")]
+        return [json.loads(line) for line in self.text.splitlines() if line.startswith("{")]
 
 
 def limited_kubeconfig(control: Cluster, file: Path) -> Path:

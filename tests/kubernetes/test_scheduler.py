@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -40,7 +41,8 @@ def kubelet(api: Api) -> Iterator[Kubelets]:
 
 @pytest.fixture(scope="module")
 def masters() -> Iterator[LocalCluster]:
-    with LocalCluster(masters=3, agents=0) as running:
+    # Another bridge takes over within 6 s, and nodes die after 10: on a busy machine too little lies between.
+    with LocalCluster(masters=3, agents=0, settings={"lease": {"node_timeout": "30s"}}) as running:
         yield running
 
 
@@ -190,6 +192,42 @@ def test_a_restart_forgets_nothing_and_binds_nothing_twice(
             assert mine["metadata"]["annotations"]["gosched.io/allocation"] == task.allocation_id
             assert kubelet.nodes_of[mine["metadata"]["uid"]] == {mine["spec"]["nodeName"]}
             assert task.attempt == 1
+
+
+def test_one_bridge_alone_serves_a_cluster(
+    api: Api,
+    pods: Pods,
+    client: GoSchedClient,
+    control: Cluster,
+    bridge: Bridge,
+    masters: LocalCluster,
+    tmp_path: Path,
+) -> None:
+    other = Bridge(limited_kubeconfig(control, tmp_path / "other.config"), tmp_path / "other.log")
+    with fresh_nodes(api, [node("shared")]):
+        try:
+            other.start(masters)
+            until("the other one waits", lambda: other.said("another bridge serves this cluster"))
+            pods.create(pod("before"))
+            until("the first one binds", lambda: pods.node_of("before"))
+            bridge.kill()
+            until("the other one takes over", lambda: other.said("bridge started"))
+            pods.create(pod("after"))
+            until("the other one binds", lambda: pods.node_of("after"))
+            until("both jobs run", lambda: job_state(client, pods) == ["RUNNING", "RUNNING"])
+            assert [client.get_job(job.id).tasks[0].attempt for job in jobs_of(client, pods)] == [1, 1]
+
+            bridge.start(masters)
+            until("now the first one waits", lambda: bridge.said("another bridge serves this cluster"))
+            other.signal(signal.SIGSTOP)
+            until("the first one has it again", lambda: bridge.said("the lease is held now"))
+            other.signal(signal.SIGCONT)
+            assert other.ended() == 2
+            assert " serves this cluster now (lease kube-system/gosched-kube-gosched)" in other.text.splitlines()[-1]
+            pods.create(pod("last"))
+            until("the first one binds again", lambda: pods.node_of("last"))
+        finally:
+            other.kill()
 
 
 def test_rules_of_pods_are_kept(api: Api, pods: Pods, client: GoSchedClient) -> None:

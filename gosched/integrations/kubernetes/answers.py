@@ -13,7 +13,7 @@ V = TypeVar("V")
 
 
 class Answers(Generic[K, V]):
-    """What was answered within the last KNOWN_S seconds, by key."""
+    """What was answered a short while ago, by key."""
 
     def __init__(self) -> None:
         self._known: dict[K, tuple[float, V]] = {}  # until when it holds, and the answer
@@ -23,7 +23,7 @@ class Answers(Generic[K, V]):
         found = self._known.get(key)
         return found[1] if found is not None and time.monotonic() < found[0] else None
 
-    def put(self, key: K, answer: V) -> None:
+    def put(self, key: K, answer: V, known_s: float = KNOWN_S) -> None:
         if len(self._known) >= MAX_KNOWN:
             self._known.clear()
-        self._known[key] = (time.monotonic() + KNOWN_S, answer)
+        self._known[key] = (time.monotonic() + known_s, answer)

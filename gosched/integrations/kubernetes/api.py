@@ -97,6 +97,9 @@ class KubeApi:
     async def post(self, path: str, body: Json) -> Json:
         return await self._request("POST", path, body=body)
 
+    async def put(self, path: str, body: Json) -> Json:
+        return await self._request("PUT", path, body=body)
+
     async def patch(self, path: str, body: Json, *, kind: str = "strategic-merge-patch") -> Json:
         return await self._request("PATCH", path, body=body, content=f"application/{kind}+json")
 
@@ -192,7 +195,10 @@ class KubeApi:
         timeout: aiohttp.ClientTimeout,
     ) -> aiohttp.ClientResponse:
         headers = {"Accept": "application/json", "Content-Type": content, "User-Agent": "gosched-kube"}
-        await self._client.update_params_for_auth(headers, [], ["BearerToken"])
+        try:
+            await self._client.update_params_for_auth(headers, [], ["BearerToken"])
+        except (ConfigException, KeyError, TypeError, ValueError) as error:  # of a file or program that renews them
+            raise KubeUnreachable(f"the credentials for the API server cannot be renewed: {_words(error)}") from error
         return await self._session.request(
             method,
             self._host + path,

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import socket
 import sys
 from typing import NoReturn
 
@@ -26,6 +27,7 @@ from gosched.config import AgentSettings, ConfigError, load_agent_settings
 from gosched.config.address import open_warning
 from gosched.integrations.kubernetes.api import CannotConnect, KubeApi
 from gosched.integrations.kubernetes.bridge import Bridge, serve
+from gosched.integrations.kubernetes.lease import Lease, LeaseLost
 from gosched.logs import process as process_log
 from gosched.wire.grpc_tls import SERVER_OPTIONS
 from gosched.wire.role_rules import reader_of
@@ -73,7 +75,7 @@ def main(
         asyncio.run(
             _run(settings, kubeconfig or os.environ.get("KUBECONFIG", ""), context, scheduler_name, cluster, queue)
         )
-    except (ConfigError, CannotStart, CannotConnect, GoSchedError) as error:
+    except (ConfigError, CannotStart, CannotConnect, GoSchedError, LeaseLost) as error:
         _fail(str(error))
 
 
@@ -102,12 +104,21 @@ async def _run(
         address=address,
         heartbeat_ms=settings.heartbeat_ms,
     )
+    # Where the port is a fixed one, whoever starts again on this host is the holder that ended, and need not wait.
+    lease = Lease(api, f"{NAME}-{scheduler}", f"{socket.gethostname()} {address}")
     try:
-        await until_first(asked_to_end.wait(), serve(bridge, server), *([tls.watch()] if tls else []))
+        await until_first(asked_to_end.wait(), _lead(lease, bridge, server), *([tls.watch()] if tls else []))
     finally:
+        await lease.release()
         await client.close()
         await api.close()
     structlog.get_logger().info("bridge ended; its pods go on")
+
+
+async def _lead(lease: Lease, bridge: Bridge, server: grpc.aio.Server) -> None:
+    """Run the bridge for as long as it holds the lease."""
+    await lease.acquire()
+    await until_first(lease.keep(), serve(bridge, server))
 
 
 def _none(serial: str) -> bool:

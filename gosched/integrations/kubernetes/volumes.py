@@ -9,12 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
+from urllib.parse import quote
 
 from gosched.core.spec.placement_rules import Affinity
 from gosched.integrations.kubernetes.answers import Answers
 from gosched.integrations.kubernetes.api import KubeApi, KubeError
 from gosched.integrations.kubernetes.pods import Pod
 from gosched.integrations.kubernetes.translate import Refused, required_terms
+
+NOT_BOUND_S = 2.0  # for so long it is not asked again; each change of a pod asks
 
 
 class NotBound(Exception):
@@ -26,7 +29,7 @@ class Volumes:
 
     def __init__(self, api: KubeApi) -> None:
         self._api = api
-        self._known: Answers[tuple[str, str], tuple[Affinity, ...]] = Answers()  # by namespace and claim
+        self._known: Answers[tuple[str, str], tuple[Affinity, ...] | NotBound] = Answers()  # by namespace and claim
 
     async def required(self, pod: Pod) -> tuple[Affinity, ...]:
         """Return what the claims of a pod require. Raises NotBound, Refused, KubeError."""
@@ -40,21 +43,28 @@ class Volumes:
 
     async def _of_claim(self, namespace: str, name: str) -> tuple[Affinity, ...]:
         known = self._known.get((namespace, name))
+        if isinstance(known, NotBound):
+            raise NotBound(str(known))
         if known is not None:
             return known
-        claim = await self._get(f"/api/v1/namespaces/{namespace}/persistentvolumeclaims/{name}")
+        claim = await self._get(f"/api/v1/namespaces/{namespace}/persistentvolumeclaims/{quote(name, safe='')}")
         if claim is None:
-            raise NotBound(f"there is no claim {name}")
+            raise self._not_bound(namespace, name, f"there is no claim {name}")
         spec = claim.get("spec") or {}
         if (claim.get("status") or {}).get("phase") != "Bound":
             await self._refuse_late(name, spec)
-            raise NotBound(f"claim {name} is not bound to a volume yet")
+            raise self._not_bound(namespace, name, f"claim {name} is not bound to a volume yet")
         volume = await self._get(f"/api/v1/persistentvolumes/{spec.get('volumeName')}")
         required: Mapping[str, Any] = (((volume or {}).get("spec") or {}).get("nodeAffinity") or {}).get(
             "required"
         ) or {}
         found = tuple(required_terms(required, f"the volume of claim {name}"))
         self._known.put((namespace, name), found)
+        return found
+
+    def _not_bound(self, namespace: str, name: str, why: str) -> NotBound:
+        found = NotBound(why)
+        self._known.put((namespace, name), found, NOT_BOUND_S)
         return found
 
     async def _refuse_late(self, name: str, spec: Mapping[str, Any]) -> None:

@@ -114,8 +114,9 @@ def dependencies(text: str) -> dict[str, str]:
             raise ValueError(f"{kind!r} is none of {known}, which gosched waits for")
         if not colon or not all(jobs.split(":")):
             raise ValueError(f"expected {kind}:JOB, with more jobs behind further colons, got {part!r}")
-        for job in jobs.split(":"):
-            found[job_id(job)] = _CONDITIONS[kind]
+        for job in map(job_id, jobs.split(":")):
+            if found.setdefault(job, _CONDITIONS[kind]) != _CONDITIONS[kind]:
+                raise ValueError(f"a job waits for {job} in one way, not for {found[job]} and {_CONDITIONS[kind]}")
     return found
 
 
