@@ -1,7 +1,7 @@
-# The images of gosched: master, agent and ctl. `make docker` builds them, docs/operations/docker.md says how they run.
+# The images of gosched: master, agent, ctl and kube. `make docker` builds them, docs/operations/docker.md says how they run.
 #
 # BASE is Debian (12 or later) with Python (3.11 or later), its venv and pip; name it with its digest for a release. What
-# runs is copied out of it: master and ctl hold the interpreter, the libraries that it loads and gosched, and neither a
+# runs is copied out of it: master, ctl and kube hold the interpreter, the libraries that it loads and gosched, and neither a
 # shell nor a package manager.
 ARG BASE=python:3.11-slim-bookworm
 
@@ -18,7 +18,8 @@ RUN awk '/^[^ ]/ { kept = /^(hatchling|packaging|pathspec|pluggy|setuptools|trov
 COPY requirements ./requirements
 # Wheels of exactly what the locks name, by hash; from here on nothing is fetched.
 RUN /tools/bin/pip wheel --quiet --no-deps --no-build-isolation --require-hashes --wheel-dir /wheels \
-        --requirement requirements/client.lock --requirement requirements/master.lock --requirement requirements/agent.lock
+        --requirement requirements/client.lock --requirement requirements/master.lock --requirement requirements/agent.lock \
+        --requirement requirements/kubernetes.lock
 COPY tools/image_root.py ./
 
 # Two layers in each image: what gosched needs, which changes with the locks, and gosched.
@@ -37,6 +38,12 @@ RUN python3 image_root.py gosched --config gosched.yaml
 FROM build AS ctl-base
 RUN python3 image_root.py base requirements/client.lock --with-system
 FROM ctl-base AS ctl-gosched
+COPY --from=gosched /wheel /wheel
+RUN python3 image_root.py gosched
+
+FROM build AS kube-base
+RUN python3 image_root.py base requirements/kubernetes.lock --with-system
+FROM kube-base AS kube-gosched
 COPY --from=gosched /wheel /wheel
 RUN python3 image_root.py gosched
 
@@ -76,6 +83,20 @@ ARG VERSION=unknown
 ARG REVISION=unknown
 LABEL org.opencontainers.image.title=goschedctl \
     org.opencontainers.image.description="The command line of gosched" \
+    org.opencontainers.image.licenses=MIT \
+    org.opencontainers.image.version=${VERSION} \
+    org.opencontainers.image.revision=${REVISION}
+
+FROM scratch AS kube
+COPY --from=kube-base /image/ /
+COPY --from=kube-gosched /gosched/ /
+ENV PATH=/opt/gosched/bin:/usr/local/bin:/usr/bin SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt LANG=C.UTF-8
+USER 10001:10001
+ENTRYPOINT ["gosched-kube"]
+ARG VERSION=unknown
+ARG REVISION=unknown
+LABEL org.opencontainers.image.title=gosched-kube \
+    org.opencontainers.image.description="gosched as a scheduler of Kubernetes" \
     org.opencontainers.image.licenses=MIT \
     org.opencontainers.image.version=${VERSION} \
     org.opencontainers.image.revision=${REVISION}

@@ -96,7 +96,8 @@ lock: ## resolve pyproject.toml anew into requirements.lock and requirements/
 	"$$uv" $(COMPILE) --extra dev --upgrade -o requirements.lock && \
 	"$$uv" $(COMPILE) --constraint requirements.lock -o requirements/client.lock && \
 	for extra in master agent; do \
-		"$$uv" $(COMPILE) --constraint requirements.lock --extra $$extra --extra archive --extra otel -o requirements/$$extra.lock; done
+		"$$uv" $(COMPILE) --constraint requirements.lock --extra $$extra --extra archive --extra otel -o requirements/$$extra.lock; done && \
+	"$$uv" $(COMPILE) --constraint requirements.lock --extra kubernetes -o requirements/kubernetes.lock
 
 # `--strict`: without it pip-audit passes what it could not ask about. Needs pypi.org itself, so it is no part of .ci/run.
 advisories: ## whether a vulnerability is known of what the locks name; fails where that cannot be asked
@@ -135,16 +136,16 @@ sbom: $(STAMP) ## the parts lists of wheel and images, in build/sbom
 	$(PYTHON) -m venv "$$scratch" && "$$scratch/bin/pip" install --quiet --disable-pip-version-check cyclonedx-bom==7.5.0 && \
 	version=$$($(PY) -c 'import gosched; print(gosched.__version__)') && \
 	sed "s/^dynamic = .*/version = \"$$version\"/" pyproject.toml >"$$scratch/pyproject.toml" && \
-	for kind in client master agent; do \
+	for kind in client master agent kubernetes; do \
 		"$$scratch/bin/python" -W ignore "$$scratch/bin/cyclonedx-py" requirements --pyproject "$$scratch/pyproject.toml" \
 			--output-reproducible -o build/sbom/gosched-$$kind.cdx.json requirements/$$kind.lock; done
 
 # BASE=... names another base than the Dockerfile does, DOCKER_BUILD_FLAGS=... is for `docker build`.
 DOCKER ?= docker
-docker: ## build the images gosched-master:dev, gosched-agent:dev and goschedctl:dev
+docker: ## build the images gosched-master:dev, gosched-agent:dev, goschedctl:dev and gosched-kube:dev
 	@version=$$(sed -n 's/^__version__ = "\(.*\)"/\1/p' gosched/__init__.py); \
 	revision=$$(git rev-parse HEAD 2>/dev/null || echo unknown); \
-	for image in master:gosched-master ctl:goschedctl agent:gosched-agent; do \
+	for image in master:gosched-master ctl:goschedctl kube:gosched-kube agent:gosched-agent; do \
 		$(DOCKER) build $(DOCKER_BUILD_FLAGS) $(if $(BASE),--build-arg BASE=$(BASE)) --build-arg VERSION=$$version \
 			--build-arg REVISION=$$revision --target $${image%:*} --tag $${image#*:}:dev . || exit 1; done
 

@@ -24,7 +24,7 @@ from tests.integration.support import PATIENCE_S
 ROOT = Path(__file__).parents[2]
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gosched"
 DOCKER = "/usr/bin/docker"  # Debian's, which builds with BuildKit by itself
-IMAGES = ("gosched-master:dev", "gosched-agent:dev", "goschedctl:dev")
+IMAGES = ("gosched-master:dev", "gosched-agent:dev", "goschedctl:dev", "gosched-kube:dev")
 BUILD_S = 500
 ARCHIVES_KEPT = 2
 LAYERS_KEPT = "3GB"  # of the builder, from run to run: most of an image changes with the locks alone

@@ -111,6 +111,16 @@ def test_masters_and_agents_take_the_configs(case: str, tmp_path: Path) -> None:
             assert len(agent.masters) == replicas
 
 
+def test_the_chart_gives_the_scheduler_of_pods_the_rights_that_its_page_names() -> None:
+    """deploy/kubernetes/scheduler-rbac.yaml is for those without the chart."""
+    by_hand = list(yaml.safe_load_all((CHART.parents[1] / "kubernetes/scheduler-rbac.yaml").read_text()))
+    for kind in ("ClusterRole", "Role"):
+        mine = named(rendered("everything"), kind, "batch-gosched-kube-scheduler")
+        other = named(by_hand, kind, "gosched-kube")
+        assert mine["rules"] == other["rules"]
+        assert mine["metadata"].get("namespace") == other["metadata"].get("namespace")
+
+
 def test_a_key_beside_server_is_one_of_server() -> None:
     config = yaml.safe_load(named(rendered("everything"), "ConfigMap", "gosched-master")["data"]["gosched.yaml"])
     assert config["server"]["algorithm"] == "gang"

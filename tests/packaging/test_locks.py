@@ -11,7 +11,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[2]
-EXTRAS = {"client": "", "master": "master", "agent": "agent"}
+EXTRAS = {"client": "", "master": "master", "agent": "agent", "kubernetes": "kubernetes"}
 
 
 def locked(path: Path) -> dict[str, frozenset[str]]:

@@ -46,11 +46,14 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{- end }}
 {{- end -}}
 
-{{/* (root, component, name, labels, annotations) The metadata of an object. */}}
+{{/* (root, component, name, labels, annotations, namespace) The metadata of an object; `clusterWide` ones have no
+     namespace. */}}
 {{- define "gosched.metadata" -}}
 metadata:
   name: {{ .name }}
-  namespace: {{ .root.Release.Namespace }}
+  {{- if not .clusterWide }}
+  namespace: {{ default .root.Release.Namespace .namespace }}
+  {{- end }}
   labels:
     {{- merge (include "gosched.labels" . | fromYaml) (default dict .labels) | toYaml | nindent 4 }}
   {{- with merge (default dict .annotations) .root.Values.extraAnnotations }}
