@@ -20,6 +20,8 @@ from gosched.core.records.task import TaskState
 from gosched.core.resources import Resources
 from gosched.core.spec.job_spec import JobSpec
 from gosched.core.spec.task_group import Runtime
+from gosched.integrations.spark.properties import read_properties
+from tests.integrations.spark.test_properties import READ
 from tests.ports import HeldPort
 
 from .containers import Running, make_place, needs, order, start
@@ -94,6 +96,41 @@ def test_a_driver_that_is_told_to_stop_takes_its_master_along(gang: list[Running
         worker.signal(15)
         assert worker.end()[0] == 143
     assert jvms_of(tmp_path) == []
+
+
+JAVA_READS = """
+import java.io.*;
+import java.nio.charset.StandardCharsets;
+import java.util.*;
+
+public class Reads {
+    public static void main(String[] files) throws Exception {
+        PrintStream out = new PrintStream(System.out, true, "UTF-8");
+        for (String file : files) {
+            Properties found = new Properties();
+            found.load(new InputStreamReader(new FileInputStream(file), StandardCharsets.UTF_8));
+            for (String key : new TreeSet<String>(found.stringPropertyNames()))
+                out.print(key + "\\0" + found.getProperty(key) + "\\0");
+            out.print("\\1");
+        }
+    }
+}
+"""
+
+
+def test_a_properties_file_is_read_as_java_reads_it(tmp_path: Path) -> None:
+    program = tmp_path / "Reads.java"
+    program.write_text(JAVA_READS)
+    files = [tmp_path / f"{number}.conf" for number in range(len(READ))]
+    for file, text in zip(files, READ, strict=True):
+        file.write_bytes(text.encode())
+    ran = subprocess.run(["java", program, *files], capture_output=True, timeout=RUN_S, check=True)
+    for text, said in zip(READ, ran.stdout.decode().split("\1")[:-1], strict=True):
+        words = said.split("\0")[:-1]
+        # Spark itself takes blanks off the ends of values.
+        assert {key: value.strip(" \t") for key, value in zip(words[::2], words[1::2], strict=True)} == read_properties(
+            text
+        )
 
 
 def test_a_single_task_is_one_spark_submit_whose_exit_code_is_its_own(tmp_path: Path) -> None:
