@@ -76,10 +76,10 @@ def _make_scratch(scratch: Path, account: Account | None) -> None:
 
 def _command(order: TaskOrder, home: Path, scratch: Path, env: dict[str, str]) -> tuple[str, ...]:
     role, words = order.command[:1], order.command[1:]
-    # 4040 and the 16 after it would be the bound of drivers on one node.
-    submit = (str(home / "bin" / "spark-submit"), "--conf", "spark.ui.port=0")
+    submit = str(home / "bin" / "spark-submit")
     if role not in ((SPARK_DRIVER,), (SPARK_WORKER,)):
-        return (*submit, *order.command)
+        # 4040 and the 16 after it would be the bound of drivers on one node.
+        return (submit, "--conf", "spark.ui.port=0", *order.command)
     if not env.get("MASTER_ADDR") or not env.get("MASTER_PORT"):
         why = f"{role[0]} needs MASTER_ADDR and MASTER_PORT: make it a task of a distributed job"
         raise CannotRun(Reason.BAD_ORDER, why)
@@ -88,7 +88,7 @@ def _command(order: TaskOrder, home: Path, scratch: Path, env: dict[str, str]) -
         return (sys.executable, "-I", spark_role.__file__, name, str(scratch), str(home / "bin" / "spark-class"))
 
     if role == (SPARK_DRIVER,):
-        return (*role_of("driver"), *submit, *words)
+        return (*role_of("driver"), submit, *words)
     memory_mib = order.resources.memory_bytes // _MIB
     memory = ("--memory", f"{memory_mib}m") if memory_mib else ()
     of_worker = ("--cores", str(cores(order.resources.cpu_millis)), *memory, "--work-dir", str(scratch))
