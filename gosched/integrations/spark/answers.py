@@ -32,7 +32,7 @@ def read_applications(answer: Any, at: str) -> tuple[SparkApplication, ...]:
 
 
 def read_application(answer: Any, at: str) -> SparkApplication:
-    return _application(_Object(answer, at))
+    return _application(Object(answer, at))
 
 
 def read_stages(answer: Any, at: str) -> tuple[SparkStage, ...]:
@@ -45,13 +45,13 @@ def read_executors(answer: Any, at: str) -> tuple[SparkExecutor, ...]:
 
 def read_settings(answer: Any, at: str) -> dict[str, str]:
     """Return the settings of an application. Spark has blackened those that look like secrets."""
-    pairs = _Object(answer, at).list("sparkProperties")
+    pairs = Object(answer, at).list("sparkProperties")
     if not all(isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], str) for pair in pairs):
         raise SparkBadAnswer(f"{at}.sparkProperties: expected pairs of a key and a value")
     return {key: "" if value is None else str(value) for key, value in pairs}
 
 
-class _Object:
+class Object:
     """An object of an answer. `at`: where it stands, for errors."""
 
     def __init__(self, values: Any, at: str) -> None:
@@ -100,15 +100,15 @@ class _Object:
         return SparkBadAnswer(f"{self.at}.{key}: expected {kind}, got {shown(self._values[key])}")
 
 
-def _objects(answer: Any, at: str) -> list[_Object]:
+def _objects(answer: Any, at: str) -> list[Object]:
     if not isinstance(answer, list):
         raise SparkBadAnswer(f"{at}: expected a list, got {shown(answer)}")
-    return [_Object(one, f"{at}[{place}]") for place, one in enumerate(answer)]
+    return [Object(one, f"{at}[{place}]") for place, one in enumerate(answer)]
 
 
-def _application(app: _Object) -> SparkApplication:
+def _application(app: Object) -> SparkApplication:
     attempts = app.list("attempts")  # the newest first; none while a history server reads the first one's log
-    newest = _Object(attempts[0] if attempts else {}, f"{app.at}.attempts[0]")
+    newest = Object(attempts[0] if attempts else {}, f"{app.at}.attempts[0]")
     return SparkApplication(
         id=app.needed("id"),
         name=app.text("name"),
@@ -120,7 +120,7 @@ def _application(app: _Object) -> SparkApplication:
     )
 
 
-def _stage(stage: _Object) -> SparkStage:
+def _stage(stage: Object) -> SparkStage:
     return SparkStage(
         id=stage.count("stageId"),
         attempt=stage.count("attemptId"),
@@ -133,7 +133,7 @@ def _stage(stage: _Object) -> SparkStage:
     )
 
 
-def _executor(executor: _Object) -> SparkExecutor:
+def _executor(executor: Object) -> SparkExecutor:
     return SparkExecutor(
         id=executor.needed("id"),
         address=executor.text("hostPort"),

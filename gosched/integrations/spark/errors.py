@@ -25,3 +25,11 @@ class SparkNotFound(SparkError):
 
 class SparkDenied(SparkError):
     """The server wants to know who asks, or does not let it look."""
+
+
+class SparkRefused(SparkError):
+    """The server understood the request and refused it; nothing was changed."""
+
+
+class SparkTimedOut(SparkError):
+    """The caller's own time limit has passed; Spark goes on."""

@@ -1,7 +1,8 @@
-"""What Spark's monitoring API says, as records. Times are of the wall clock, in ms since 1970; 0: there is none."""
+"""What Spark's APIs say and are told, as records. Times are of the wall clock, in ms since 1970; 0: there is none."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 
@@ -50,3 +51,31 @@ class SparkExecutor:
     failed_tasks: int
     memory_used_bytes: int
     memory_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkSubmission:
+    """An application for a standalone cluster, whose driver runs on one of its workers. Spark takes no Python there."""
+
+    #: A jar, at an address that the workers can read: file:/..., hdfs://..., http://...
+    app: str
+    main_class: str
+    args: tuple[str, ...] = ()
+    #: Its own settings, `spark.app.name` among them.
+    conf: Mapping[str, str]
+    #: Variables of the driver's environment.
+    env: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkDriver:
+    """A driver that a standalone master was given."""
+
+    #: As the master named it: driver-...
+    id: str
+    #: SUBMITTED, RUNNING, FINISHED, RELAUNCHING, KILLED, FAILED, ERROR or UNKNOWN; later releases may add others.
+    state: str
+    #: HOST:PORT of its worker; empty: it has none.
+    worker: str
+    #: Why it ended as it did; empty: Spark does not say.
+    message: str
