@@ -16,6 +16,7 @@ from urllib.parse import quote
 import structlog
 
 from gosched.agent.beneath import open_file, opened
+from gosched.agent.runtimes.spark import own_host
 from gosched.agent.runtimes.spark_role import UI_PORT_FILE
 from gosched.agent.tasks.table import Tasks
 from gosched.agent.tasks.task import Task
@@ -80,7 +81,7 @@ class SparkProgresses:
     def _ask(self, task: Task) -> SparkProgress:
         """Raises SparkError, OSError."""
         env = dict(task.order.env)
-        host = env.get("MASTER_ADDR", "")
+        host = own_host(env)  # by the master's word: a job's own variables do not send this agent elsewhere
         host = f"[{host}]" if ":" in host else host
         url = f"http://{host}:{_ui_port(task)}"
         client = SparkClient(url, timeout_s=TIMEOUT_S, max_bytes=MAX_BYTES)
@@ -131,7 +132,8 @@ def history_address(settings: Mapping[str, str], id: str) -> str:
 
 def _is_driver(task: Task) -> bool:
     order = task.order
-    return task.state is TaskState.RUNNING and order.runtime is Runtime.SPARK and order.command[:1] == (SPARK_DRIVER,)
+    is_one = order.runtime is Runtime.SPARK and order.command[:1] == (SPARK_DRIVER,)
+    return is_one and task.state is TaskState.RUNNING and not task.frozen  # which would not answer
 
 
 def _ui_port(task: Task) -> int:

@@ -35,7 +35,7 @@ def driver(tmp_path: Path) -> Task:
         job_id="j",
         runtime=Runtime.SPARK,
         command=(SPARK_DRIVER, "app.py"),
-        env=(("MASTER_ADDR", "127.0.0.1"), ("MASTER_PORT", "29500")),
+        env=(("GOSCHED_HOSTS", "127.0.0.1,n2"), ("GOSCHED_TASK_INDEX", "0"), ("MASTER_PORT", "29500")),
     )
     return Task(order=order, spool=Spool(tmp_path), started_at_ms=1)
 
@@ -113,6 +113,14 @@ def test_a_link_in_place_of_the_port_is_not_followed(driver: Task, tmp_path: Pat
         own = tmp_path / "work" / "spark" / "ui-port"
         own.rename(tmp_path / "elsewhere")
         own.symlink_to(tmp_path / "elsewhere")
+        assert looks(looking_at(driver)) == {}
+        assert script.asked == []
+
+
+def test_one_that_stands_still_is_not_asked(driver: Task) -> None:
+    driver.frozen = True
+    with serving(*map(Answer, (APPS, SETTINGS, []))) as script:
+        listens(driver, script)
         assert looks(looking_at(driver)) == {}
         assert script.asked == []
 

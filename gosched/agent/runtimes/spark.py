@@ -11,6 +11,7 @@ import os
 import shlex
 import shutil
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from gosched.agent.acting import as_account
@@ -109,7 +110,7 @@ def _environment(order: TaskOrder, home: Path, java: Path, scratch: Path, env: d
         "SPARK_DAEMON_JAVA_OPTS": f"{java_options} -Dspark.port.maxRetries=0",
         "MASTER": f"local[{cores(order.resources.cpu_millis)}]",  # if spark-submit is told no other
         **_heap(order),
-        **_own_host(env),
+        **({"SPARK_LOCAL_IP": host} if (host := own_host(env)) else {}),
         **env,
         "SPARK_HOME": str(home),
     }
@@ -130,11 +131,10 @@ def _heap(order: TaskOrder) -> dict[str, str]:
     return {"SPARK_DRIVER_MEMORY": f"{heap}m"}
 
 
-def _own_host(env: dict[str, str]) -> dict[str, str]:
-    """Return the host as the other tasks reach it: there the JVMs listen, and nowhere else."""
+def own_host(env: Mapping[str, str]) -> str:
+    """Return the host as the other tasks reach it: there the JVMs listen, and nowhere else. Empty: it is not known."""
     hosts, index = env.get("GOSCHED_HOSTS", "").split(","), env.get("GOSCHED_TASK_INDEX", "")
-    own = hosts[int(index)] if index.isdecimal() and int(index) < len(hosts) else ""
-    return {"SPARK_LOCAL_IP": own} if own else {}
+    return hosts[int(index)] if index.isdecimal() and int(index) < len(hosts) else ""
 
 
 def _home(wanted: str) -> Path | None:
