@@ -290,7 +290,8 @@ def _check_authentication(directory: Path) -> None:
     jvms = [psutil.Process(pid) for pid in jvms_of(directory)]
     (secret,) = {env["GOSCHED_SECRET"] for jvm in jvms if "GOSCHED_SECRET" in (env := jvm.environ())}
     assert not any(secret in word for jvm in jvms for word in jvm.cmdline())
-    url = next(word for jvm in jvms for word in jvm.cmdline() if word.startswith("spark://"))
+    # Executors name their driver, spark://CoarseGrainedScheduler@...
+    url = next(word for jvm in jvms for word in jvm.cmdline() if word.startswith("spark://") and "@" not in word)
     home = Path(importlib.util.find_spec("pyspark").origin).parent  # type: ignore[union-attr, arg-type]
     worker = [home / "bin" / "spark-class", "org.apache.spark.deploy.worker.Worker", "--webui-port", "0", url]
     environment = {"PATH": os.environ["PATH"], "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_HOME": str(home)}
