@@ -38,6 +38,7 @@ from gosched.agent.renewal import Renewal
 from gosched.agent.revoked import RevokedMasters
 from gosched.agent.server import MAX_MESSAGE_BYTES, WorkerService
 from gosched.agent.session import MasterRefused, NodeIdInUse, Session
+from gosched.agent.spark_progress import SparkProgresses
 from gosched.agent.tasks.following import Following
 from gosched.agent.tasks.table import Tasks
 from gosched.agent.tasks.task import Task
@@ -184,6 +185,7 @@ async def run(
         uploads = _uploads(settings, kept_logs, data_dir)
         tasks = Tasks(data_dir, host.starter, following, kept_logs, settings.work_max_bytes)
         closing.push_async_callback(tasks.close)
+        spark = SparkProgresses(tasks)
         incarnation = secrets.token_hex(8)
         address = advertised(settings, listen, port)
         kept_logs.load()
@@ -211,6 +213,7 @@ async def run(
             why=connector.why,
             is_outdated=lambda: connector.is_outdated,
             revoked=revoked,
+            spark=spark.now,
         )
         renewal: Renewal | None = None
         if joining is not None and tls is not None:
@@ -229,6 +232,7 @@ async def run(
                 clean(tasks, keep_s),
                 watch(tasks, disk, keep_s),
                 look_after(joined, host, tasks),
+                spark.run(),
                 *([uploads.run(tasks.keep_logs)] if uploads else []),
                 *([tls.watch()] if tls else []),
                 *([renewal.run()] if renewal else []),

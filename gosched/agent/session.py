@@ -11,7 +11,7 @@ import contextlib
 import math
 import random
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
 import grpc
@@ -27,6 +27,7 @@ from gosched.agent.orders import BadOrder, parse_order, parse_secrets, parse_sto
 from gosched.agent.revoked import RevokedMasters
 from gosched.agent.supervisor.records import boot_ms
 from gosched.agent.tasks.table import Tasks
+from gosched.api.spark import SparkProgress
 from gosched.core.commands.nodes import RegisterNode
 from gosched.core.orders import StopOrder, TaskOrder
 from gosched.core.reasons import Reason, RefusalReason
@@ -88,10 +89,12 @@ class Session:
         why: Why | None = None,
         is_outdated: Callable[[], bool] = lambda: False,
         revoked: RevokedMasters | None = None,
+        spark: Callable[[], Mapping[str, SparkProgress]] = dict,
     ) -> None:
         """`why`: what keeps this node from the master at an address, in words; empty: nothing that it can see.
         `is_outdated`: the channel is to be opened anew, since there are new certificates. `revoked`: what masters say
-        of revoked certificates; None: it is not kept."""
+        of revoked certificates; None: it is not kept. `spark`: what applications say whose drivers run here, by
+        allocation."""
         self._describe = describe
         self._me = describe()
         self._vitals = vitals
@@ -114,6 +117,7 @@ class Session:
         self._why = why
         self._is_outdated = is_outdated
         self._revoked = revoked
+        self._spark = spark
         self._telling: asyncio.Task[None] | None = None
         self._log = structlog.get_logger().bind(node=self._me.node_id)
 
@@ -213,6 +217,7 @@ class Session:
             clock_ms=int(time.time() * 1000),
             log_jobs=self._kept_logs.jobs_to_ask(),
             revoked_etag=self._revoked.etag if self._revoked else "",
+            spark={id: to_message(said, node_pb2.SparkProgress) for id, said in self._spark().items()},
         )
         sent_ms = boot_ms()
         answer = await stub.Heartbeat(request, timeout=CALL_TIMEOUT_S)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from gosched.api.spark import SparkProgress
 from gosched.core.records.usage import Usage
 
 
@@ -60,6 +61,8 @@ class TaskUsage:
     #: CPUs in use, in thousandths, by its node's last two heartbeats.
     cpu_milli: int
     usage: Usage
+    #: Of the driver of an application of Spark. None: it is none, or the application does not answer.
+    spark: SparkProgress | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -59,6 +59,15 @@ _REASON: list[Column] = [
     ("REASON", lambda t: f"{t['reason']}: {t['detail']}" if t["detail"] else t["reason"]),
 ]
 
+_STAGES: list[Column] = [
+    ("STAGE", lambda s: f"{s['id']}.{s['attempt']}" if s["attempt"] else s["id"]),
+    ("TASKS", lambda s: f"{s['done']}/{s['tasks']}"),
+    ("DONE", lambda s: f"{s['done'] * 100 // s['tasks']}%" if s["tasks"] else ""),
+    ("RUNNING", lambda s: s["running"]),
+    ("FAILED", lambda s: s["failed"]),
+    ("NAME", lambda s: s["name"]),
+]
+
 
 @click.command("show")
 @click.argument("job")
@@ -69,6 +78,8 @@ def command(ctx: click.Context, job: str, output: str, watch: bool) -> None:
     """Show a job, its tasks and their usage: current usage while it runs, the total once it has ended.
 
     A job that was started more than once has a line for each attempt; -o json has the tasks of all of them.
+
+    An application of Spark that runs has its stages, and the addresses of its UI and on the history server.
 
     -o wide adds start and end times, and the WAIT columns: how long a task's processes waited for CPU, memory and disk.
 
@@ -140,10 +151,11 @@ def _text(job: Json, *, wide: bool) -> str:
         ("Exit code", "" if job["exit_code"] is None else str(job["exit_code"])),
         *_about_time(job),
         *_about_children(job),
+        *_about_spark(job["spark"]),
     ]
     tasks = job["tasks"]
     columns = [*_TASKS, *filled(tasks, _TASKS_USE), *(_TASKS_WIDE if wide else []), *filled(tasks, _REASON)]
-    return "\n\n".join([titled(lines), *([table(tasks, columns)] if tasks else [])])
+    return "\n\n".join([titled(lines), *([table(tasks, columns)] if tasks else []), *_stages(job["spark"])])
 
 
 def _attempt(job: Json) -> str:
@@ -186,6 +198,24 @@ def _about_children(job: Json) -> list[tuple[str, str]]:
         ("Elements" if array else "Runs", ", ".join([of, *counts])),
         ("Failed", _listed(array["failed_elements"], array["failed"]) if array else ""),
     ]
+
+
+def _about_spark(spark: Json | None) -> list[tuple[str, str]]:
+    if spark is None:
+        return []
+    return [
+        ("Spark", f"{spark['application']}{'' if spark['stages'] else ', between stages'}"),
+        ("Spark UI", spark["ui"]),
+        ("History", spark["history"]),
+    ]
+
+
+def _stages(spark: Json | None) -> list[str]:
+    """Return the table of the stages of Spark that run; none where there are none."""
+    if spark is None or not spark["stages"]:
+        return []
+    more = f"\nand {counted(spark['more_stages'], 'more stage')}" if spark["more_stages"] else ""
+    return [f"{table(spark['stages'], _STAGES)}{more}"]
 
 
 def _listed(names: list[str], count: int) -> str:

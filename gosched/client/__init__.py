@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from gosched.api.details import JobDetail, NodeDetail
     from gosched.api.explanation import Holder, JobExplanation, Victim
     from gosched.api.forecast import JobPlan, MovedStart, PlannedJob, Reserved
+    from gosched.api.spark import SparkProgress, StageProgress
     from gosched.api.status import MasterStatus, QueueStatus, QuotaStatus, Status
     from gosched.api.usage import GpuUsage, LiveUsage, NodeUsage, TaskUsage
     from gosched.client.answers import Controlled, LogChunk, NodeControlled, NotSubmitted, Submitted, WindowSet
@@ -37,6 +38,7 @@ __getattr__ = lazy(
         "gosched.api.details": "JobDetail NodeDetail",
         "gosched.api.explanation": "Holder JobExplanation Victim",
         "gosched.api.forecast": "JobPlan MovedStart PlannedJob Reserved",
+        "gosched.api.spark": "SparkProgress StageProgress",
         "gosched.api.status": "MasterStatus QueueStatus QuotaStatus Status",
         "gosched.api.usage": "GpuUsage LiveUsage NodeUsage TaskUsage",
         "gosched.client.answers": "Controlled LogChunk NodeControlled NotSubmitted Submitted WindowSet",
@@ -79,6 +81,8 @@ __all__ = [
     "QuotaStatus",
     "Refused",
     "Reserved",
+    "SparkProgress",
+    "StageProgress",
     "Status",
     "Submitted",
     "TaskUsage",

@@ -39,6 +39,8 @@ API_PAIRS: Mapping[str, str] = {
     "api.history.FinishedJob": "history_pb2.FinishedJob",
     "api.job_query.JobQuery": "scheduler_pb2.ListJobsRequest",
     "api.job_row.JobRow": "scheduler_pb2.JobRow",
+    "api.spark.SparkProgress": "node_pb2.SparkProgress",
+    "api.spark.StageProgress": "node_pb2.StageProgress",
     "api.usage.GpuUsage": "node_pb2.GpuUsage",
     "api.usage.HostUsage": "node_pb2.NodeUsage",
     "api.usage.TaskUsage": "node_pb2.TaskUsageView",

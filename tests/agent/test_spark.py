@@ -107,16 +107,37 @@ def _started(launch: Launch) -> Iterator[subprocess.Popen[str]]:
                 os.killpg(task.pid, signal.SIGKILL)
 
 
-def test_the_drivers_end_is_the_end_of_the_master_and_of_the_task(make_home: Make, meeting: dict[str, str]) -> None:
+def test_the_drivers_end_is_the_end_of_the_master_and_of_the_task(
+    make_home: Make, meeting: dict[str, str], tmp_path: Path
+) -> None:
     done = _run(_launch(make_home(), _order(SPARK_DRIVER, "app.py", "1"), GOSCHED_TASK_INDEX="0", **meeting))
     assert done.returncode == 7
     said = done.stdout.splitlines()
     url = f"spark://127.0.0.1:{meeting['MASTER_PORT']}"
+    port = (tmp_path / "work" / "spark" / "ui-port").read_text()
+    assert 0 < int(port) < 1 << 16
     assert said[0] == (
         f"--master {url} --deploy-mode client --conf spark.driver.host=127.0.0.1"
-        " --conf spark.ui.port=0 app.py 1 with 1408m"
+        f" --conf spark.ui.port={port} app.py 1 with 1408m"
     )
     assert said[1] == "master ended"
+
+
+def test_an_own_port_of_the_ui_is_the_one_that_is_told(
+    make_home: Make, meeting: dict[str, str], tmp_path: Path
+) -> None:
+    order = _order(SPARK_DRIVER, "--conf", "spark.ui.port=4050", "app.py")
+    said = _run(_launch(make_home(), order, **meeting)).stdout
+    assert said.index("spark.ui.port=4050") > said.index("spark.ui.port=")  # the last one counts
+    assert (tmp_path / "work" / "spark" / "ui-port").read_text() == "4050"
+
+
+def test_a_port_of_the_ui_that_cannot_be_told_is_said(make_home: Make, meeting: dict[str, str]) -> None:
+    launch = _launch(make_home(), _order(SPARK_DRIVER, "app.py"), **meeting)
+    (Path(launch.cwd) / "spark" / "ui-port").mkdir()
+    done = _run(launch)
+    assert done.returncode == 125
+    assert "cannot write the port of the application's UI" in done.stderr
 
 
 def test_programs_get_the_secret_of_the_application_in_a_file_of_their_user(

@@ -173,6 +173,46 @@ def test_a_job_shows_what_its_tasks_use_and_once_it_has_ended_what_they_used(sto
     story(told)
 
 
+SPARK = node_pb2.SparkProgress(
+    application="app-1",
+    ui="http://n1:4040",
+    history="http://h/history/app-1/",
+    stages=[node_pb2.StageProgress(id=3, attempt=1, name="count at a.py:4", tasks=8, done=2, running=4)],
+    more_stages=2,
+)
+
+
+def test_a_job_shows_what_its_application_of_spark_says(story):
+    async def told(master, ctl):
+        async with agent(master) as n1:
+            await master.submit(spec("a"))
+            await until(lambda: n1.orders)
+            n1.see_all(RUNNING)
+            (allocation,) = n1.observed
+            await n1.beat(master, spark={allocation: SPARK})
+            shape = json.loads((await ctl("job", "show", "a", "-o", "json")).out)
+            (stage,) = shape["spark"].pop("stages")
+            assert shape["spark"] == {
+                "application": "app-1",
+                "ui": "http://n1:4040",
+                "history": "http://h/history/app-1/",
+                "more_stages": 2,
+            }
+            assert (stage["id"], stage["done"], stage["tasks"]) == (3, 2, 8)
+            text = (await ctl("job", "show", "a")).out
+            assert "Spark      app-1\nSpark UI   http://n1:4040\nHistory    http://h/history/app-1/\n" in text
+            assert [line.split() for line in text.splitlines()[-3:]] == [
+                ["STAGE", "TASKS", "DONE", "RUNNING", "FAILED", "NAME"],
+                ["3.1", "2/8", "25%", "4", "0", "count", "at", "a.py:4"],
+                ["and", "2", "more", "stages"],
+            ]
+            n1.see_all(SUCCEEDED, exit_code=0, started_at_ms=1, ended_at_ms=2)
+            await n1.beat(master)
+            assert json.loads((await ctl("job", "show", "a", "-o", "json")).out)["spark"] is None
+
+    story(told)
+
+
 def test_a_suspended_job_shows_that_it_keeps_its_resources(story):
     async def told(master, ctl):
         async with agent(master) as n1:

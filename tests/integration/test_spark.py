@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -20,10 +23,14 @@ from gosched.core.records.task import TaskState
 from gosched.core.resources import Resources
 from gosched.core.spec.job_spec import JobSpec
 from gosched.core.spec.task_group import Runtime
+from gosched.integrations.spark.errors import SparkNotFound, SparkUnreachable
+from gosched.integrations.spark.monitoring import SparkClient
+from gosched.integrations.spark.properties import read_properties
+from tests.integrations.spark.test_properties import READ
 from tests.ports import HeldPort
 
 from .containers import Running, make_place, needs, order, start
-from .support import PATIENT, until
+from .support import PATIENT, goschedctl, until
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 TWO_CPUS = AgentShape(resources={"cpu": 2, "memory": "4Gi"})
@@ -96,6 +103,41 @@ def test_a_driver_that_is_told_to_stop_takes_its_master_along(gang: list[Running
     assert jvms_of(tmp_path) == []
 
 
+JAVA_READS = """
+import java.io.*;
+import java.nio.charset.StandardCharsets;
+import java.util.*;
+
+public class Reads {
+    public static void main(String[] files) throws Exception {
+        PrintStream out = new PrintStream(System.out, true, "UTF-8");
+        for (String file : files) {
+            Properties found = new Properties();
+            found.load(new InputStreamReader(new FileInputStream(file), StandardCharsets.UTF_8));
+            for (String key : new TreeSet<String>(found.stringPropertyNames()))
+                out.print(key + "\\0" + found.getProperty(key) + "\\0");
+            out.print("\\1");
+        }
+    }
+}
+"""
+
+
+def test_a_properties_file_is_read_as_java_reads_it(tmp_path: Path) -> None:
+    program = tmp_path / "Reads.java"
+    program.write_text(JAVA_READS)
+    files = [tmp_path / f"{number}.conf" for number in range(len(READ))]
+    for file, text in zip(files, READ, strict=True):
+        file.write_bytes(text.encode())
+    ran = subprocess.run(["java", program, *files], capture_output=True, timeout=RUN_S, check=True)
+    for text, said in zip(READ, ran.stdout.decode().split("\1")[:-1], strict=True):
+        words = said.split("\0")[:-1]
+        # Spark itself takes blanks off the ends of values.
+        assert {key: value.strip(" \t") for key, value in zip(words[::2], words[1::2], strict=True)} == read_properties(
+            text
+        )
+
+
 def test_a_single_task_is_one_spark_submit_whose_exit_code_is_its_own(tmp_path: Path) -> None:
     app = tmp_path / "app.py"
     app.write_text(
@@ -145,6 +187,13 @@ print("before", spark.parallelize(range(10), 4).sum())
 while not (here / "go").exists():
     time.sleep(0.1)
 print("after", spark.parallelize(range(100), 4).map(lambda n: os.environ["GOSCHED_ATTEMPT"] == "1").sum())
+
+def waits(n):
+    while n and not (here / "end").exists():
+        time.sleep(0.1)
+    return n
+
+print("at last", spark.parallelize(range(4), 4).map(waits).map(lambda n: (n % 2, n)).groupByKey().count())
 """
 
 
@@ -153,9 +202,17 @@ def test_an_application_outlives_the_agents_of_its_driver_and_its_executors(
 ) -> None:
     app = tmp_path / "app.py"
     app.write_text(PAUSES)
-    executors = "{count: 2, resources: {cpu: 1, memory: 1200Mi}}"
+    (tmp_path / "events").mkdir()
+    history = HeldPort()
+    conf = {
+        "spark.eventLog.enabled": True,
+        "spark.eventLog.dir": f"file://{tmp_path}/events",
+        "spark.master.ui.historyServerUrl": f"http://{history.address}/",
+    }
+    spark = {"app": str(app), "args": [str(tmp_path)], "conf": conf}
+    spark["executors"] = {"count": 2, "resources": {"cpu": 1, "memory": "1200Mi"}}
     with cluster.client() as client:
-        client.submit(f"name: outlives\nspark: {{app: {app}, args: [{tmp_path}], executors: {executors}}}\n")
+        client.submit(json.dumps({"name": "outlives", "spark": spark}))
         until((tmp_path / "half").exists, "it is at its half", RUN_S)
         assert len({task.node_id for task in client.get_job("outlives").tasks}) == 2
         _check_authentication(cluster.data_dir)
@@ -164,14 +221,68 @@ def test_an_application_outlives_the_agents_of_its_driver_and_its_executors(
         for agent in cluster.agents.values():
             agent.start()
         (tmp_path / "go").touch()
+        said = _check_progress(cluster)
+        (tmp_path / "end").touch()
         done = client.wait("outlives", timeout=RUN_S)
         logs = b"".join(chunk.data for chunk in client.logs("outlives")).decode(errors="replace")
     assert done.state is JobState.SUCCEEDED, f"{done.job.reason} {done.job.detail}\n{logs}"
     assert "authenticates: true\nbefore 45\n" in logs
-    assert "after 100\n" in logs
+    assert "after 100\nat last 2\n" in logs
+    assert said["history"] == f"http://{history.address}/history/{said['application']}/"
+    _check_history(tmp_path, history.number, said)
+    with cluster.client() as client:
+        assert not any(use.spark for use in client.list_usage(job="outlives").tasks)
     assert [task.attempt for task in done.tasks] == [1, 1, 1]
     assert [task.state for task in done.tasks] == [TaskState.SUCCEEDED, TaskState.KILLED, TaskState.KILLED]
     assert jvms_of(cluster.data_dir) == []
+
+
+def _check_progress(cluster: LocalCluster) -> dict[str, Any]:
+    """Of four tasks of a stage one is done, and two run on the two executors. What job show says is returned."""
+    seen: list[dict[str, Any]] = []
+
+    def is_there() -> bool:
+        shown = goschedctl(cluster.endpoints, "job", "show", "outlives", "-o", "json").stdout
+        seen.append(json.loads(shown)["spark"] or {})
+        stages = seen[-1].get("stages", [])
+        return bool(stages and stages[0]["done"] == 1 and stages[0]["running"] == 2)
+
+    until(is_there, "one task is done", RUN_S)
+    said = seen[-1]
+    (stage,) = said["stages"]
+    assert (stage["tasks"], stage["failed"], said["more_stages"]) == (4, 0, 1)
+    text = goschedctl(cluster.endpoints, "job", "show", "outlives").stdout
+    assert f"Spark UI {said['ui']}" in " ".join(text.split())
+    assert "1/4 25% 2 0 groupByKey at" in " ".join(text.split())
+    assert text.endswith("and 1 more stage\n")
+    (app,) = SparkClient(said["ui"]).applications()
+    assert (app.id, app.completed, app.ended_ms) == (said["application"], False, 0)
+    assert {one.id for one in SparkClient(said["ui"]).executors(app.id)} == {"driver", "0", "1"}
+    return said
+
+
+def _check_history(directory: Path, port: int, said: dict[str, Any]) -> None:
+    """The address on the history server is the application's, once it has ended."""
+    home = Path(importlib.util.find_spec("pyspark").origin).parent  # type: ignore[union-attr, arg-type]
+    options = f"-Dspark.history.fs.logDirectory=file://{directory}/events -Dspark.history.ui.port={port}"
+    environment = {"PATH": os.environ["PATH"], "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_HISTORY_OPTS": options}
+    words = [home / "bin" / "spark-class", "org.apache.spark.deploy.history.HistoryServer"]
+    with (directory / "history").open("w") as log, subprocess.Popen(words, env=environment, stderr=log) as server:
+        try:
+            client = SparkClient(f"http://127.0.0.1:{port}")
+
+            def has_it() -> bool:
+                try:
+                    return client.application(said["application"]).completed
+                except (SparkUnreachable, SparkNotFound):
+                    return False
+
+            until(has_it, "the history server has read the events", RUN_S)
+            assert {stage.status for stage in client.stages(said["application"])} == {"COMPLETE"}
+            with urllib.request.urlopen(said["history"], timeout=60) as page:
+                assert said["application"] in page.read().decode()
+        finally:
+            server.kill()
 
 
 def _check_authentication(directory: Path) -> None:
@@ -179,7 +290,8 @@ def _check_authentication(directory: Path) -> None:
     jvms = [psutil.Process(pid) for pid in jvms_of(directory)]
     (secret,) = {env["GOSCHED_SECRET"] for jvm in jvms if "GOSCHED_SECRET" in (env := jvm.environ())}
     assert not any(secret in word for jvm in jvms for word in jvm.cmdline())
-    url = next(word for jvm in jvms for word in jvm.cmdline() if word.startswith("spark://"))
+    # Executors name their driver, spark://CoarseGrainedScheduler@...
+    url = next(word for jvm in jvms for word in jvm.cmdline() if word.startswith("spark://") and "@" not in word)
     home = Path(importlib.util.find_spec("pyspark").origin).parent  # type: ignore[union-attr, arg-type]
     worker = [home / "bin" / "spark-class", "org.apache.spark.deploy.worker.Worker", "--webui-port", "0", url]
     environment = {"PATH": os.environ["PATH"], "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_HOME": str(home)}

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from gosched.core.commands.nodes import TaskReport
 from gosched.core.records.task import TaskState
 from gosched.core.records.usage import NO_USAGE, Usage
 from gosched.master.agents.live_usage import LiveUsage
+from gosched.master.agents.observations import spark_progress
 from gosched.wire.v1 import node_pb2
 from tests.master.test_leases import FakeClock
 from tests.master.test_reconcile import A, cluster
@@ -81,3 +84,42 @@ def test_a_dead_node_and_a_new_epoch_take_their_figures_along() -> None:
     heard(live, 1)
     live.begin()
     assert list(live.nodes(STATE)) == []
+
+
+SAID = node_pb2.SparkProgress(application="app-1", ui="http://a:4040", stages=[node_pb2.StageProgress(id=1, tasks=4)])
+
+
+def test_what_an_application_says_is_that_of_its_drivers_newest_heartbeat() -> None:
+    live, _ = new()
+    report = TaskReport(allocation_id=A, state=TaskState.RUNNING)
+    live.take("a", USAGE, [report], "", spark_progress({A: SAID, "another": SAID}, [report]))
+    found = tasks(live)
+    assert found["j/g/0"].spark == SAID
+    assert not found["j/g/1"].HasField("spark")
+    live.take("a", USAGE, [report])
+    assert not tasks(live)["j/g/0"].HasField("spark")
+
+
+def test_another_node_says_nothing_of_an_application() -> None:
+    live, _ = new()
+    report = TaskReport(allocation_id=A, state=TaskState.RUNNING)
+    live.take("b", USAGE, [report], "", spark_progress({A: SAID}, [report]))
+    assert not tasks(live)["j/g/0"].HasField("spark")
+
+
+def test_what_an_application_says_is_bounded() -> None:
+    stage = node_pb2.StageProgress(name="x\x1b" * 1000)
+    long = node_pb2.SparkProgress(application="a\n" * 9000, stages=[stage] * 1000, more_stages=-1)
+    running = TaskReport(allocation_id=A, state=TaskState.RUNNING)
+    (kept,) = spark_progress({A: long}, [running]).values()
+    assert kept.ByteSize() < 2500
+    assert (len(kept.stages), kept.more_stages, kept.application.isprintable()) == (8, 0, True)
+    ended = TaskReport(allocation_id=A, state=TaskState.SUCCEEDED)
+    assert spark_progress({A: SAID}, [ended]) == {}
+
+
+@pytest.mark.parametrize("address", ["javascript:alert(1)", "http://a b", 'http://a"x', "https://" + "a" * 9999, "a:1"])
+def test_what_is_no_address_of_a_page_is_left_out(address: str) -> None:
+    running = TaskReport(allocation_id=A, state=TaskState.RUNNING)
+    said = node_pb2.SparkProgress(ui=address, history=address)
+    assert spark_progress({A: said}, [running])[A] == node_pb2.SparkProgress()

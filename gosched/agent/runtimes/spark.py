@@ -11,6 +11,7 @@ import os
 import shlex
 import shutil
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from gosched.agent.acting import as_account
@@ -76,10 +77,10 @@ def _make_scratch(scratch: Path, account: Account | None) -> None:
 
 def _command(order: TaskOrder, home: Path, scratch: Path, env: dict[str, str]) -> tuple[str, ...]:
     role, words = order.command[:1], order.command[1:]
-    # 4040 and the 16 after it would be the bound of drivers on one node.
-    submit = (str(home / "bin" / "spark-submit"), "--conf", "spark.ui.port=0")
+    submit = str(home / "bin" / "spark-submit")
     if role not in ((SPARK_DRIVER,), (SPARK_WORKER,)):
-        return (*submit, *order.command)
+        # 4040 and the 16 after it would be the bound of drivers on one node.
+        return (submit, "--conf", "spark.ui.port=0", *order.command)
     if not env.get("MASTER_ADDR") or not env.get("MASTER_PORT"):
         why = f"{role[0]} needs MASTER_ADDR and MASTER_PORT: make it a task of a distributed job"
         raise CannotRun(Reason.BAD_ORDER, why)
@@ -88,7 +89,7 @@ def _command(order: TaskOrder, home: Path, scratch: Path, env: dict[str, str]) -
         return (sys.executable, "-I", spark_role.__file__, name, str(scratch), str(home / "bin" / "spark-class"))
 
     if role == (SPARK_DRIVER,):
-        return (*role_of("driver"), *submit, *words)
+        return (*role_of("driver"), submit, *words)
     memory_mib = order.resources.memory_bytes // _MIB
     memory = ("--memory", f"{memory_mib}m") if memory_mib else ()
     of_worker = ("--cores", str(cores(order.resources.cpu_millis)), *memory, "--work-dir", str(scratch))
@@ -109,7 +110,7 @@ def _environment(order: TaskOrder, home: Path, java: Path, scratch: Path, env: d
         "SPARK_DAEMON_JAVA_OPTS": f"{java_options} -Dspark.port.maxRetries=0",
         "MASTER": f"local[{cores(order.resources.cpu_millis)}]",  # if spark-submit is told no other
         **_heap(order),
-        **_own_host(env),
+        **({"SPARK_LOCAL_IP": host} if (host := own_host(env)) else {}),
         **env,
         "SPARK_HOME": str(home),
     }
@@ -130,11 +131,10 @@ def _heap(order: TaskOrder) -> dict[str, str]:
     return {"SPARK_DRIVER_MEMORY": f"{heap}m"}
 
 
-def _own_host(env: dict[str, str]) -> dict[str, str]:
-    """Return the host as the other tasks reach it: there the JVMs listen, and nowhere else."""
+def own_host(env: Mapping[str, str]) -> str:
+    """Return the host as the other tasks reach it: there the JVMs listen, and nowhere else. Empty: it is not known."""
     hosts, index = env.get("GOSCHED_HOSTS", "").split(","), env.get("GOSCHED_TASK_INDEX", "")
-    own = hosts[int(index)] if index.isdecimal() and int(index) < len(hosts) else ""
-    return {"SPARK_LOCAL_IP": own} if own else {}
+    return hosts[int(index)] if index.isdecimal() and int(index) < len(hosts) else ""
 
 
 def _home(wanted: str) -> Path | None:

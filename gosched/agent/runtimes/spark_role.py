@@ -21,6 +21,7 @@ from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
+UI_PORT_FILE = "ui-port"  # in SCRATCH; for the agent, which asks the UI how far the application is
 MASTER_STARTS_S = 120.0  # a JVM on a node that is busy starting others
 _TRY_S = 1.0
 _AGAIN_S = 0.1
@@ -36,7 +37,7 @@ def main(words: Sequence[str]) -> int:
         return _failed(f"cannot write the settings with the application's secret: {error}")
     address = (os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]))
     if role == "driver":
-        return _drive(spark_class, rest, address, settings)
+        return _drive(spark_class, rest, address, settings, Path(scratch, UI_PORT_FILE))
     if _listens(address, MASTER_STARTS_S):
         _become_worker(spark_class, [*settings, *rest], address)
     return _failed(f"no master of Spark listens on {_url(address)} within {MASTER_STARTS_S:g} s")
@@ -85,7 +86,9 @@ class _Stop:
             os.kill(self.driver, signal.SIGTERM)  # not by Popen, which would take its exit code away from os.wait
 
 
-def _drive(spark_class: str, submit: Sequence[str], address: tuple[str, int], settings: Sequence[str]) -> int:
+def _drive(
+    spark_class: str, submit: Sequence[str], address: tuple[str, int], settings: Sequence[str], ui_file: Path
+) -> int:
     host, port = address
     if _listens(address, 0):
         return _failed(f"another program listens on {_url(address)}, where Spark's master should be")
@@ -99,15 +102,39 @@ def _drive(spark_class: str, submit: Sequence[str], address: tuple[str, int], se
                 return 128 + signal.SIGTERM
             return _failed(f"Spark's master does not listen on {_url(address)}: its own words are above")
         to_master = ["--master", _url(address), "--deploy-mode", "client", "--conf", f"spark.driver.host={host}"]
-        driver = subprocess.Popen([submit[0], *to_master, *settings, *submit[1:]])
-        stop.driver = driver.pid
-        stop.tell()  # if it came meanwhile
-        try:
-            return _until_one_ends(driver, master, stop)
-        finally:
-            _end(driver)
+        with _held_port() as held:
+            ui_port = held.getsockname()[1]
+            try:
+                ui_file.write_text(str(_own_ui_port(submit) or ui_port))
+            except OSError as error:
+                return _failed(f"cannot write the port of the application's UI: {error}")
+            # 4040 and the 16 after it would be the bound of drivers on one node.
+            of_ui = ["--conf", f"spark.ui.port={ui_port}"]
+            driver = subprocess.Popen([submit[0], *to_master, *of_ui, *settings, *submit[1:]])
+            stop.driver = driver.pid
+            stop.tell()  # if it came meanwhile
+            try:
+                return _until_one_ends(driver, master, stop)
+            finally:
+                _end(driver)
     finally:
         _end(master)
+
+
+def _held_port() -> socket.socket:
+    """Return a socket whose port nobody else is given. The driver's UI, which binds it with SO_REUSEADDR as well, may
+    listen there."""
+    held = socket.socket()
+    held.bind(("", 0))
+    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    return held
+
+
+def _own_ui_port(submit: Sequence[str]) -> str:
+    """Return the port of the UI that the application itself asks for; empty: none. Where it is taken Spark tries the
+    next ones, and what answers there may be another application's: whoever asks has to look."""
+    own = [word.removeprefix("spark.ui.port=") for word in submit if word.startswith("spark.ui.port=")]
+    return own[-1] if own else ""
 
 
 def _until_one_ends(driver: subprocess.Popen[bytes], master: subprocess.Popen[bytes], stop: _Stop) -> int:

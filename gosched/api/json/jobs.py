@@ -10,6 +10,7 @@ from gosched.api.job_row import JobRow, row_of
 from gosched.api.json.document import Document, made, part
 from gosched.api.json.usage import spent_json, usage_json
 from gosched.api.json.values import Json
+from gosched.api.spark import SparkProgress
 from gosched.api.usage import TaskUsage
 from gosched.core.records.task import Task
 from gosched.core.resources import Resources
@@ -119,6 +120,8 @@ class _JobWithTasks:
     detail: str
     failed_elements: tuple[str, ...]
     tasks: tuple[_TaskLine, ...]
+    #: None: it is none of Spark, or does not answer.
+    spark: SparkProgress | None
 
 
 _task_json = Document(
@@ -154,6 +157,7 @@ job_with_tasks = Document(
         when=lambda shown: bool(shown.job.array_size),
     ),
     "tasks",
+    "spark",
     nested=(_task_json,),
 )
 
@@ -171,6 +175,7 @@ def job_detail_json(detail: JobDetail, live: Iterable[TaskUsage] = ()) -> Json:
         tasks=tuple(
             [_task_line(task, asked[task.group], uses.get(task.id), job.shown_attempt) for task in detail.tasks]
         ),
+        spark=next((use.spark for use in uses.values() if use.spark is not None), None),
     )
     return job_with_tasks(shown)
 

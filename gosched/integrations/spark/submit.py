@@ -13,6 +13,7 @@ from typing import Any
 
 from gosched.config.errors import ConfigError
 from gosched.config.jobs.spark_memory import jvm_mib, least_memory_mib, memory_mib
+from gosched.integrations.spark.properties import read_properties
 
 #: Options whose values are settings, too.
 AS_CONF: Mapping[str, str] = {
@@ -91,7 +92,9 @@ def endpoints_of(master: str) -> str:
 
 def job_document(given: Submission) -> dict[str, Any]:
     """Return the job file, as data. Raises ConfigError."""
-    conf = {**read_properties(given.properties), **_pairs(given.conf)}
+    found = read_properties(given.properties)
+    # spark-submit leaves out others too, with a warning.
+    conf = {key: value for key, value in found.items() if key.startswith("spark.")} | _pairs(given.conf)
     conf |= {AS_CONF[name]: value for name, value in given.options.items() if name in AS_CONF}
     conf |= {AS_SETTING[name]: value for name, value in given.options.items() if name in AS_SETTING}
     for key in conf:
@@ -123,19 +126,6 @@ def job_document(given: Submission) -> dict[str, Any]:
     if "supervise" in given.flags:
         job["retry"] = {"max": _SUPERVISED_RETRIES, "when": ["node_lost", "preempted", "failed"]}
     return job
-
-
-def read_properties(text: str) -> dict[str, str]:
-    """Return the settings of a properties file: a key and a value on each line, with spaces, = or : between them."""
-    found = {}
-    for line in text.splitlines():
-        line = line.strip()
-        if not line or line[0] in "#!":
-            continue
-        parts = re.split(r"\s*[=:]\s*|\s+", line, maxsplit=1)
-        if parts[0].startswith("spark."):  # spark-submit leaves out others too, with a warning
-            found[parts[0]] = parts[1] if len(parts) > 1 else ""
-    return found
 
 
 def _pairs(items: tuple[str, ...]) -> dict[str, str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from gosched.core.commands.nodes import TaskReport
 from gosched.core.records.allocation import Allocation
@@ -19,6 +20,7 @@ from gosched.wire.v1 import node_pb2
 
 RATE_S = 2.0  # a rate over less would be noise: heartbeats come at once when a task has changed
 BREATH = 1000  # tasks that are listed before others get their turn
+EMPTY: Mapping[str, node_pb2.SparkProgress] = MappingProxyType({})
 
 
 @dataclass(slots=True)
@@ -35,6 +37,8 @@ class _Seen:
     base: Mapping[str, int]
     #: Of the agent.
     version: str
+    #: What applications of Spark say of themselves, by their drivers' allocation.
+    spark: Mapping[str, node_pb2.SparkProgress]
     #: CPUs in use by allocation, between the last two values of `base`; in thousandths.
     cpu_milli: Mapping[str, int] = field(default_factory=dict)
 
@@ -50,7 +54,14 @@ class LiveUsage:
     def drop(self, node_id: str) -> None:
         self._nodes.pop(node_id, None)
 
-    def take(self, node_id: str, usage: node_pb2.NodeUsage, observed: Sequence[TaskReport], version: str = "") -> None:
+    def take(
+        self,
+        node_id: str,
+        usage: node_pb2.NodeUsage,
+        observed: Sequence[TaskReport],
+        version: str = "",
+        spark: Mapping[str, node_pb2.SparkProgress] = EMPTY,
+    ) -> None:
         """Take the figures of a heartbeat. `version`: of the agent."""
         now_s = self._clock.monotonic_s()
         tasks = {report.allocation_id: report.usage for report in observed if not report.state.is_final}
@@ -58,10 +69,11 @@ class LiveUsage:
         before = self._nodes.get(node_id)
         if before is None:
             self._nodes[node_id] = _Seen(
-                usage=usage, at_s=now_s, tasks=tasks, base_s=now_s, base=cpu_ms, version=version
+                usage=usage, at_s=now_s, tasks=tasks, base_s=now_s, base=cpu_ms, version=version, spark=spark
             )
             return
         before.usage, before.at_s, before.tasks, before.version = usage, now_s, tasks, version
+        before.spark = spark
         passed_s = now_s - before.base_s
         if passed_s >= RATE_S:
             before.cpu_milli = {i: max(0, int((ms - before.base.get(i, 0)) / passed_s)) for i, ms in cpu_ms.items()}
@@ -99,4 +111,6 @@ class LiveUsage:
             cpu_milli=seen.cpu_milli.get(allocation.id, 0) if seen else 0,
         )
         fill(seen.tasks.get(allocation.id, NO_USAGE) if seen else NO_USAGE, view.usage)
+        if seen and allocation.id in seen.spark:
+            view.spark.CopyFrom(seen.spark[allocation.id])
         return view

@@ -38,7 +38,7 @@ from gosched.master.agents.joined_labels import bound_labels
 from gosched.master.agents.leases import Leases
 from gosched.master.agents.live_usage import LiveUsage
 from gosched.master.agents.node_control import UnfitNodes, check_request_id, control_command, staying_jobs
-from gosched.master.agents.observations import node_usage, observations, registration
+from gosched.master.agents.observations import node_usage, observations, registration, spark_progress
 from gosched.master.agents.orders import Orders, stop_order
 from gosched.master.agents.reconcile import Verdict, compare
 from gosched.master.agents.revocation_news import RevocationNews
@@ -136,7 +136,9 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
         self.leases.renew(request.node_id)
         self.clock.heard_agent(request.node_id, request.clock_ms)
         observed = observations(request.tasks)
-        self.usage.take(request.node_id, node_usage(request.usage), observed, request.version[:MAX_NAME_LENGTH])
+        spark = spark_progress(request.spark, observed)
+        version = request.version[:MAX_NAME_LENGTH]
+        self.usage.take(request.node_id, node_usage(request.usage), observed, version, spark)
         missed_in, missing = self.missing.pop(request.node_id, (0, ()))
         verdict = compare(state, request.node_id, observed, missing if missed_in == epoch else ())
         if verdict.missing:

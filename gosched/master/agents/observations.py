@@ -5,7 +5,7 @@ Invariant: whatever an agent sends is bounded here, in number, length and size; 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import fields, replace
 
 from gosched.core.commands.nodes import RegisterNode, TaskReport
@@ -17,6 +17,8 @@ from gosched.wire.codec import to_record
 from gosched.wire.v1 import node_pb2, types_pb2
 
 MAX_TASKS_OBSERVED = 100_000
+MAX_SPARK_STAGES = 8
+MAX_SPARK_NAME_LENGTH = 120
 
 _REPORTED = frozenset(
     {TaskState.STARTING, TaskState.RUNNING, TaskState.STOPPING}
@@ -47,6 +49,32 @@ def node_usage(message: node_pb2.NodeUsage) -> node_pb2.NodeUsage:
         gpu.name, gpu.uuid = _line(gpu.name, MAX_NAME_LENGTH), _line(gpu.uuid, MAX_NAME_LENGTH)
         gpu.problem = _line(gpu.problem, MAX_DETAIL_LENGTH)
     return kept
+
+
+def spark_progress(
+    said: Mapping[str, node_pb2.SparkProgress], observed: Iterable[TaskReport]
+) -> dict[str, node_pb2.SparkProgress]:
+    """Return bounded copies to keep, of tasks that run. An address that is no web page's is left out."""
+    running = [report.allocation_id for report in observed if not report.state.is_final]
+    return {id: _bounded_progress(said[id]) for id in running if id in said}
+
+
+def _bounded_progress(message: node_pb2.SparkProgress) -> node_pb2.SparkProgress:
+    kept = node_pb2.SparkProgress(
+        application=_line(message.application, MAX_NAME_LENGTH),
+        ui=_address(message.ui),
+        history=_address(message.history),
+        more_stages=max(0, message.more_stages),
+    )
+    for stage in message.stages[:MAX_SPARK_STAGES]:
+        kept.stages.add().CopyFrom(stage)
+        kept.stages[-1].name = _line(stage.name, MAX_SPARK_NAME_LENGTH)
+    return kept
+
+
+def _address(text: str) -> str:
+    is_good = text.startswith(("http://", "https://")) and len(text) <= MAX_DETAIL_LENGTH
+    return text if is_good and text.isprintable() and not set(text) & set(' "<>') else ""
 
 
 def _observation(message: types_pb2.TaskReport) -> TaskReport:

@@ -8,8 +8,10 @@ from dataclasses import dataclass, replace
 
 from gosched.api.explanation import JobExplanation
 from gosched.api.history import Attempt, EventPage, HistoryEvent
+from gosched.api.spark import SparkProgress
 from gosched.core.records.job import Job
 from gosched.core.records.task import Task, TaskState
+from gosched.core.spec.task_group import Runtime
 from gosched.core.state.cluster_state import ClusterState
 from gosched.master.base.access import Wording
 from gosched.master.history.attempts import attempts
@@ -19,7 +21,7 @@ from gosched.master.web.job_head import JobHead, find_job, head_of
 from gosched.master.web.page import Asked
 from gosched.master.web.sources import Sources
 from gosched.wire.codec import to_record
-from gosched.wire.v1 import history_pb2, scheduler_pb2
+from gosched.wire.v1 import history_pb2, node_pb2, scheduler_pb2
 
 TASKS = 100  # of one page
 EVENTS = 100  # the newest
@@ -61,16 +63,19 @@ class JobPageView:
     tasks: TaskPage
     #: The newest first.
     events: tuple[HistoryEvent, ...]
+    #: None: it is none of Spark, or does not answer.
+    spark: SparkProgress | None
 
 
 async def job_page(sources: Sources, asked: Asked) -> JobPageView:
     """Return the page of the job that the path names. Raises NoSuchPage."""
     job_id = find_job(sources, asked.caller, asked.params["job"]).id
     named = scheduler_pb2.GetJobRequest(job=job_id)
-    why, past, happened = await asyncio.gather(
+    why, past, happened, spark = await asyncio.gather(
         sources.ask("ExplainJob", named, asked.caller),
         sources.ask("ListAttempts", history_pb2.ListAttemptsRequest(job=job_id), asked.caller),
         sources.ask("ListEvents", history_pb2.ListEventsRequest(job=job_id, page_size=EVENTS), asked.caller),
+        _spark(sources, asked, job_id),
     )
     known = await asyncio.to_thread(_attempts, past) if past else ()  # of a large gang they are many
     state = sources.state
@@ -86,7 +91,18 @@ async def job_page(sources: Sources, asked: Asked) -> JobPageView:
         timeline=draw(job, listed, sources.now_ms()),
         tasks=_task_page(state, asked, tasks),
         events=events[::-1],
+        spark=spark,
     )
+
+
+async def _spark(sources: Sources, asked: Asked, job_id: str) -> SparkProgress | None:
+    """Return what the application says, where it is one of Spark and its driver has a place."""
+    job = sources.state.jobs[job_id]
+    if not job.active or all(group.runtime is not Runtime.SPARK for group in job.spec.groups):
+        return None
+    told = await sources.ask("ListUsage", node_pb2.ListUsageRequest(job=job_id), asked.caller)
+    said = [view.spark for view in told.tasks if view.HasField("spark")] if told else []
+    return to_record(said[0], SparkProgress) if said else None
 
 
 def _attempts(answer: history_pb2.ListAttemptsResponse) -> tuple[Attempt, ...]:

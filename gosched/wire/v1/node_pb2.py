@@ -26,7 +26,7 @@ from gosched.wire.v1 import types_pb2 as gosched_dot_v1_dot_types__pb2
 from gosched.wire.v1 import worker_pb2 as gosched_dot_v1_dot_worker__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15gosched/v1/node.proto\x12\ngosched.v1\x1a\x16gosched/v1/types.proto\x1a\x17gosched/v1/worker.proto\"\xbe\x03\n\x13RegisterNodeRequest\x12\x0f\n\x07node_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x03 \x01(\t\x12\x13\n\x0bincarnation\x18\x04 \x01(\t\x12\'\n\x08\x63\x61pacity\x18\x05 \x01(\x0b\x32\x15.gosched.v1.Resources\x12\x11\n\tgpu_model\x18\x06 \x01(\t\x12;\n\x06labels\x18\x07 \x03(\x0b\x32+.gosched.v1.RegisterNodeRequest.LabelsEntry\x12%\n\x05tasks\x18\x08 \x03(\x0b\x32\x16.gosched.v1.TaskReport\x12\x10\n\x08\x63lock_ms\x18\t \x01(\x03\x12\x0f\n\x07version\x18\n \x01(\t\x12!\n\x06taints\x18\x0b \x03(\x0b\x32\x11.gosched.v1.Taint\x12&\n\x08hardware\x18\x0c \x01(\x0b\x32\x14.gosched.v1.Hardware\x12\x11\n\tisolation\x18\r \x01(\t\x12\x12\n\ncluster_id\x18\x0e \x01(\t\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\xaf\x01\n\x14RegisterNodeResponse\x12\x12\n\nstop_first\x18\x01 \x03(\t\x12\x14\n\x0cheartbeat_ms\x18\x02 \x01(\x03\x12\r\n\x05\x65poch\x18\x03 \x01(\x03\x12\x10\n\x08lease_ms\x18\x04 \x01(\x03\x12\x12\n\ncluster_id\x18\x05 \x01(\t\x12\x17\n\x0f\x65poch_confirmed\x18\t \x01(\x08\x12\x0f\n\x07lineage\x18\x14 \x03(\t\x12\x0e\n\x06\x66orget\x18\x15 \x03(\t\"\xee\x01\n\x10HeartbeatRequest\x12\x0f\n\x07node_id\x18\x01 \x01(\t\x12\x13\n\x0bincarnation\x18\x02 \x01(\t\x12%\n\x05tasks\x18\x03 \x03(\x0b\x32\x16.gosched.v1.TaskReport\x12\r\n\x05\x65poch\x18\x04 \x01(\x03\x12\r\n\x05unfit\x18\x05 \x01(\t\x12$\n\x05usage\x18\x06 \x01(\x0b\x32\x15.gosched.v1.NodeUsage\x12\x0f\n\x07version\x18\x07 \x01(\t\x12\x14\n\x0crevoked_etag\x18\x1e \x01(\t\x12\x10\n\x08log_jobs\x18\x08 \x03(\t\x12\x10\n\x08\x63lock_ms\x18\x14 \x01(\x03\"\xc2\x01\n\tNodeUsage\x12\x11\n\tcpu_milli\x18\x01 \x01(\x03\x12\x14\n\x0cmemory_bytes\x18\x02 \x01(\x03\x12\x12\n\ndisk_bytes\x18\x03 \x01(\x03\x12\x1a\n\x12\x63pu_pressure_milli\x18\x04 \x01(\x05\x12\x1d\n\x15memory_pressure_milli\x18\x05 \x01(\x05\x12\x19\n\x11io_pressure_milli\x18\x06 \x01(\x05\x12\"\n\x04gpus\x18\x07 \x03(\x0b\x32\x14.gosched.v1.GpuUsage\"n\n\x08GpuUsage\x12\x0b\n\x03gpu\x18\x01 \x01(\x05\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0c\n\x04uuid\x18\x03 \x01(\t\x12\x12\n\nbusy_milli\x18\x04 \x01(\x05\x12\x14\n\x0cmemory_bytes\x18\x05 \x01(\x03\x12\x0f\n\x07problem\x18\x06 \x01(\t\"\xe4\x02\n\x11HeartbeatResponse\x12\r\n\x05\x65poch\x18\x01 \x01(\x03\x12$\n\x05start\x18\x02 \x03(\x0b\x32\x15.gosched.v1.TaskOrder\x12#\n\x04stop\x18\x03 \x03(\x0b\x32\x15.gosched.v1.StopOrder\x12\x0e\n\x06\x66orget\x18\x04 \x03(\t\x12\x16\n\x0eregister_again\x18\x05 \x01(\x08\x12\x0e\n\x06\x66reeze\x18\x06 \x03(\t\x12\x0c\n\x04thaw\x18\x07 \x03(\t\x12\x10\n\x08lease_ms\x18\x08 \x01(\x03\x12\x12\n\ncluster_id\x18\t \x01(\t\x12\x0f\n\x07masters\x18\n \x03(\t\x12\x16\n\x0e\x66orgotten_jobs\x18\x0b \x03(\t\x12(\n\x07secrets\x18\x19 \x03(\x0b\x32\x17.gosched.v1.TaskSecrets\x12\x0f\n\x07lineage\x18\x14 \x03(\t\x12\x0f\n\x07revoked\x18\x1e \x03(\t\x12\x14\n\x0crevoked_etag\x18\x1f \x01(\t\"n\n\x12\x43ontrolNodeRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x11\n\tclient_id\x18\x02 \x01(\t\x12\x0c\n\x04node\x18\x03 \x01(\t\x12\x0e\n\x06reason\x18\x04 \x01(\t\x12\x13\n\x0b\x64rain_in_ms\x18\x05 \x01(\x03\"\xfd\x01\n\x10LabelNodeRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x11\n\tclient_id\x18\x02 \x01(\t\x12\x0c\n\x04node\x18\x03 \x01(\t\x12\x38\n\x06labels\x18\x04 \x03(\x0b\x32(.gosched.v1.LabelNodeRequest.LabelsEntry\x12\x13\n\x0b\x64rop_labels\x18\x05 \x03(\t\x12!\n\x06taints\x18\x06 \x03(\x0b\x32\x11.gosched.v1.Taint\x12\x13\n\x0b\x64rop_taints\x18\x07 \x03(\t\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\\\n\x13\x43ontrolNodeResponse\x12\x0f\n\x07node_id\x18\x01 \x01(\t\x12\x11\n\tunchanged\x18\x02 \x01(\x08\x12\x10\n\x08revision\x18\x03 \x01(\x03\x12\x0f\n\x07staying\x18\x04 \x03(\t\"<\n\x10ListUsageRequest\x12\x0b\n\x03job\x18\x01 \x01(\t\x12\r\n\x05tasks\x18\x02 \x01(\x08\x12\x0c\n\x04node\x18\x03 \x01(\t\"y\n\x11ListUsageResponse\x12(\n\x05nodes\x18\x01 \x03(\x0b\x32\x19.gosched.v1.NodeUsageView\x12(\n\x05tasks\x18\x02 \x03(\x0b\x32\x19.gosched.v1.TaskUsageView\x12\x10\n\x08revision\x18\x03 \x01(\x03\"u\n\rNodeUsageView\x12\x0f\n\x07node_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12$\n\x05usage\x18\x03 \x01(\x0b\x32\x15.gosched.v1.NodeUsage\x12\x0e\n\x06\x61ge_ms\x18\x04 \x01(\x03\x12\x0f\n\x07version\x18\x05 \x01(\t\"v\n\rTaskUsageView\x12\x0f\n\x07task_id\x18\x01 \x01(\t\x12\x0e\n\x06job_id\x18\x02 \x01(\t\x12\x0f\n\x07node_id\x18\x03 \x01(\t\x12\x11\n\tcpu_milli\x18\x04 \x01(\x03\x12 \n\x05usage\x18\x05 \x01(\x0b\x32\x11.gosched.v1.Usage\"{\n\x10ListNodesRequest\x12\x38\n\x06labels\x18\x01 \x03(\x0b\x32(.gosched.v1.ListNodesRequest.LabelsEntry\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"J\n\x11ListNodesResponse\x12#\n\x05nodes\x18\x01 \x03(\x0b\x32\x14.gosched.v1.NodeView\x12\x10\n\x08revision\x18\x02 \x01(\x03\"x\n\x08NodeView\x12\x1e\n\x04node\x18\x01 \x01(\x0b\x32\x10.gosched.v1.Node\x12#\n\x04used\x18\x02 \x01(\x0b\x32\x15.gosched.v1.Resources\x12\r\n\x05tasks\x18\x03 \x01(\x05\x12\x18\n\x10heartbeat_age_ms\x18\x04 \x01(\x03\x32\xc7\x05\n\x0bNodeService\x12Q\n\x0cRegisterNode\x12\x1f.gosched.v1.RegisterNodeRequest\x1a .gosched.v1.RegisterNodeResponse\x12H\n\tHeartbeat\x12\x1c.gosched.v1.HeartbeatRequest\x1a\x1d.gosched.v1.HeartbeatResponse\x12H\n\tListNodes\x12\x1c.gosched.v1.ListNodesRequest\x1a\x1d.gosched.v1.ListNodesResponse\x12M\n\nCordonNode\x12\x1e.gosched.v1.ControlNodeRequest\x1a\x1f.gosched.v1.ControlNodeResponse\x12O\n\x0cUncordonNode\x12\x1e.gosched.v1.ControlNodeRequest\x1a\x1f.gosched.v1.ControlNodeResponse\x12L\n\tDrainNode\x12\x1e.gosched.v1.ControlNodeRequest\x1a\x1f.gosched.v1.ControlNodeResponse\x12M\n\nRemoveNode\x12\x1e.gosched.v1.ControlNodeRequest\x1a\x1f.gosched.v1.ControlNodeResponse\x12J\n\tLabelNode\x12\x1c.gosched.v1.LabelNodeRequest\x1a\x1f.gosched.v1.ControlNodeResponse\x12H\n\tListUsage\x12\x1c.gosched.v1.ListUsageRequest\x1a\x1d.gosched.v1.ListUsageResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15gosched/v1/node.proto\x12\ngosched.v1\x1a\x16gosched/v1/types.proto\x1a\x17gosched/v1/worker.proto\"\xbe\x03\n\x13RegisterNodeRequest\x12\x0f\n\x07node_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x03 \x01(\t\x12\x13\n\x0bincarnation\x18\x04 \x01(\t\x12\'\n\x08\x63\x61pacity\x18\x05 \x01(\x0b\x32\x15.gosched.v1.Resources\x12\x11\n\tgpu_model\x18\x06 \x01(\t\x12;\n\x06labels\x18\x07 \x03(\x0b\x32+.gosched.v1.RegisterNodeRequest.LabelsEntry\x12%\n\x05tasks\x18\x08 \x03(\x0b\x32\x16.gosched.v1.TaskReport\x12\x10\n\x08\x63lock_ms\x18\t \x01(\x03\x12\x0f\n\x07version\x18\n \x01(\t\x12!\n\x06taints\x18\x0b \x03(\x0b\x32\x11.gosched.v1.Taint\x12&\n\x08hardware\x18\x0c \x01(\x0b\x32\x14.gosched.v1.Hardware\x12\x11\n\tisolation\x18\r \x01(\t\x12\x12\n\ncluster_id\x18\x0e \x01(\t\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\xaf\x01\n\x14RegisterNodeResponse\x12\x12\n\nstop_first\x18\x01 \x03(\t\x12\x14\n\x0cheartbeat_ms\x18\x02 \x01(\x03\x12\r\n\x05\x65poch\x18\x03 \x01(\x03\x12\x10\n\x08lease_ms\x18\x04 \x01(\x03\x12\x12\n\ncluster_id\x18\x05 \x01(\t\x12\x17\n\x0f\x65poch_confirmed\x18\t \x01(\x08\x12\x0f\n\x07lineage\x18\x14 \x03(\t\x12\x0e\n\x06\x66orget\x18\x15 \x03(\t\"\xef\x02\n\x10HeartbeatRequest\x12\x0f\n\x07node_id\x18\x01 \x01(\t\x12\x13\n\x0bincarnation\x18\x02 \x01(\t\x12%\n\x05tasks\x18\x03 \x03(\x0b\x32\x16.gosched.v1.TaskReport\x12\r\n\x05\x65poch\x18\x04 \x01(\x03\x12\r\n\x05unfit\x18\x05 \x01(\t\x12$\n\x05usage\x18\x06 \x01(\x0b\x32\x15.gosched.v1.NodeUsage\x12\x0f\n\x07version\x18\x07 \x01(\t\x12\x14\n\x0crevoked_etag\x18\x1e \x01(\t\x12\x10\n\x08log_jobs\x18\x08 \x03(\t\x12\x10\n\x08\x63lock_ms\x18\x14 \x01(\x03\x12\x36\n\x05spark\x18\t \x03(\x0b\x32\'.gosched.v1.HeartbeatRequest.SparkEntry\x1aG\n\nSparkEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12(\n\x05value\x18\x02 \x01(\x0b\x32\x19.gosched.v1.SparkProgress:\x02\x38\x01\"\xc2\x01\n\tNodeUsage\x12\x11\n\tcpu_milli\x18\x01 \x01(\x03\x12\x14\n\x0cmemory_bytes\x18\x02 \x01(\x03\x12\x12\n\ndisk_bytes\x18\x03 \x01(\x03\x12\x1a\n\x12\x63pu_pressure_milli\x18\x04 \x01(\x05\x12\x1d\n\x15memory_pressure_milli\x18\x05 \x01(\x05\x12\x19\n\x11io_pressure_milli\x18\x06 \x01(\x05\x12\"\n\x04gpus\x18\x07 \x03(\x0b\x32\x14.gosched.v1.GpuUsage\"n\n\x08GpuUsage\x12\x0b\n\x03gpu\x18\x01 \x01(\x05\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0c\n\x04uuid\x18\x03 \x01(\t\x12\x12\n\nbusy_milli\x18\x04 \x01(\x05\x12\x14\n\x0cmemory_bytes\x18\x05 \x01(\x03\x12\x0f\n\x07problem\x18\x06 \x01(\t\"\xe4\x02\n\x11HeartbeatResponse\x12\r\n\x05\x65poch\x18\x01 \x01(\x03\x12$\n\x05start\x18\x02 \x03(\x0b\x32\x15.gosched.v1.TaskOrder\x12#\n\x04stop\x18\x03 \x03(\x0b\x32\x15.gosched.v1.StopOrder\x12\x0e\n\x06\x66orget\x18\x04 \x03(\t\x12\x16\n\x0eregister_again\x18\x05 \x01(\x08\x12\x0e\n\x06\x66reeze\x18\x06 \x03(\t\x12\x0c\n\x04thaw\x18\x07 \x03(\t\x12\x10\n\x08lease_ms\x18\x08 \x01(\x03\x12\x12\n\ncluster_id\x18\t \x01(\t\x12\x0f\n\x07masters\x18\n \x03(\t\x12\x16\n\x0e\x66orgotten_jobs\x18\x0b \x03(\t\x12(\n\x07secrets\x18\x19 \x03(\x0b\x32\x17.gosched.v1.TaskSecrets\x12\x0f\n\x07lineage\x18\x14 \x03(\t\x12\x0f\n\x07revoked\x18\x1e \x03(\t\x12\x14\n\x0crevoked_etag\x18\x1f \x01(\t\"n\n\x12\x43ontrolNodeRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x11\n\tclient_id\x18\x02 \x01(\t\x12\x0c\n\x04node\x18\x03 \x01(\t\x12\x0e\n\x06reason\x18\x04 \x01(\t\x12\x13\n\x0b\x64rain_in_ms\x18\x05 \x01(\x03\"\xfd\x01\n\x10LabelNodeRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x11\n\tclient_id\x18\x02 \x01(\t\x12\x0c\n\x04node\x18\x03 \x01(\t\x12\x38\n\x06labels\x18\x04 \x03(\x0b\x32(.gosched.v1.LabelNodeRequest.LabelsEntry\x12\x13\n\x0b\x64rop_labels\x18\x05 \x03(\t\x12!\n\x06taints\x18\x06 \x03(\x0b\x32\x11.gosched.v1.Taint\x12\x13\n\x0b\x64rop_taints\x18\x07 \x03(\t\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\\\n\x13\x43ontrolNodeResponse\x12\x0f\n\x07node_id\x18\x01 \x01(\t\x12\x11\n\tunchanged\x18\x02 \x01(\x08\x12\x10\n\x08revision\x18\x03 \x01(\x03\x12\x0f\n\x07staying\x18\x04 \x03(\t\"<\n\x10ListUsageRequest\x12\x0b\n\x03job\x18\x01 \x01(\t\x12\r\n\x05tasks\x18\x02 \x01(\x08\x12\x0c\n\x04node\x18\x03 \x01(\t\"y\n\x11ListUsageResponse\x12(\n\x05nodes\x18\x01 \x03(\x0b\x32\x19.gosched.v1.NodeUsageView\x12(\n\x05tasks\x18\x02 \x03(\x0b\x32\x19.gosched.v1.TaskUsageView\x12\x10\n\x08revision\x18\x03 \x01(\x03\"u\n\rNodeUsageView\x12\x0f\n\x07node_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12$\n\x05usage\x18\x03 \x01(\x0b\x32\x15.gosched.v1.NodeUsage\x12\x0e\n\x06\x61ge_ms\x18\x04 \x01(\x03\x12\x0f\n\x07version\x18\x05 \x01(\t\"\xa0\x01\n\rTaskUsageView\x12\x0f\n\x07task_id\x18\x01 \x01(\t\x12\x0e\n\x06job_id\x18\x02 \x01(\t\x12\x0f\n\x07node_id\x18\x03 \x01(\t\x12\x11\n\tcpu_milli\x18\x04 \x01(\x03\x12 \n\x05usage\x18\x05 \x01(\x0b\x32\x11.gosched.v1.Usage\x12(\n\x05spark\x18\x06 \x01(\x0b\x32\x19.gosched.v1.SparkProgress\"\x81\x01\n\rSparkProgress\x12\x13\n\x0b\x61pplication\x18\x01 \x01(\t\x12\n\n\x02ui\x18\x02 \x01(\t\x12\x0f\n\x07history\x18\x03 \x01(\t\x12)\n\x06stages\x18\x04 \x03(\x0b\x32\x19.gosched.v1.StageProgress\x12\x13\n\x0bmore_stages\x18\x05 \x01(\x05\"x\n\rStageProgress\x12\n\n\x02id\x18\x01 \x01(\x05\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\x05\x12\x0c\n\x04name\x18\x03 \x01(\t\x12\r\n\x05tasks\x18\x04 \x01(\x03\x12\x0c\n\x04\x64one\x18\x05 \x01(\x03\x12\x0f\n\x07running\x18\x06 \x01(\x03\x12\x0e\n\x06\x66\x61iled\x18\x07 \x01(\x03\"{\n\x10ListNodesRequest\x12\x38\n\x06labels\x18\x01 \x03(\x0b\x32(.gosched.v1.ListNodesRequest.LabelsEntry\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"J\n\x11ListNodesResponse\x12#\n\x05nodes\x18\x01 \x03(\x0b\x32\x14.gosched.v1.NodeView\x12\x10\n\x08revision\x18\x02 \x01(\x03\"x\n\x08NodeView\x12\x1e\n\x04node\x18\x01 \x01(\x0b\x32\x10.gosched.v1.Node\x12#\n\x04used\x18\x02 \x01(\x0b\x32\x15.gosched.v1.Resources\x12\r\n\x05tasks\x18\x03 \x01(\x05\x12\x18\n\x10heartbeat_age_ms\x18\x04 \x01(\x03\x32\xc7\x05\n\x0bNodeService\x12Q\n\x0cRegisterNode\x12\x1f.gosched.v1.RegisterNodeRequest\x1a .gosched.v1.RegisterNodeResponse\x12H\n\tHeartbeat\x12\x1c.gosched.v1.HeartbeatRequest\x1a\x1d.gosched.v1.HeartbeatResponse\x12H\n\tListNodes\x12\x1c.gosched.v1.ListNodesRequest\x1a\x1d.gosched.v1.ListNodesResponse\x12M\n\nCordonNode\x12\x1e.gosched.v1.ControlNodeRequest\x1a\x1f.gosched.v1.ControlNodeResponse\x12O\n\x0cUncordonNode\x12\x1e.gosched.v1.ControlNodeRequest\x1a\x1f.gosched.v1.ControlNodeResponse\x12L\n\tDrainNode\x12\x1e.gosched.v1.ControlNodeRequest\x1a\x1f.gosched.v1.ControlNodeResponse\x12M\n\nRemoveNode\x12\x1e.gosched.v1.ControlNodeRequest\x1a\x1f.gosched.v1.ControlNodeResponse\x12J\n\tLabelNode\x12\x1c.gosched.v1.LabelNodeRequest\x1a\x1f.gosched.v1.ControlNodeResponse\x12H\n\tListUsage\x12\x1c.gosched.v1.ListUsageRequest\x1a\x1d.gosched.v1.ListUsageResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -35,6 +35,8 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_REGISTERNODEREQUEST_LABELSENTRY']._loaded_options = None
   _globals['_REGISTERNODEREQUEST_LABELSENTRY']._serialized_options = b'8\001'
+  _globals['_HEARTBEATREQUEST_SPARKENTRY']._loaded_options = None
+  _globals['_HEARTBEATREQUEST_SPARKENTRY']._serialized_options = b'8\001'
   _globals['_LABELNODEREQUEST_LABELSENTRY']._loaded_options = None
   _globals['_LABELNODEREQUEST_LABELSENTRY']._serialized_options = b'8\001'
   _globals['_LISTNODESREQUEST_LABELSENTRY']._loaded_options = None
@@ -46,37 +48,43 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_REGISTERNODERESPONSE']._serialized_start=536
   _globals['_REGISTERNODERESPONSE']._serialized_end=711
   _globals['_HEARTBEATREQUEST']._serialized_start=714
-  _globals['_HEARTBEATREQUEST']._serialized_end=952
-  _globals['_NODEUSAGE']._serialized_start=955
-  _globals['_NODEUSAGE']._serialized_end=1149
-  _globals['_GPUUSAGE']._serialized_start=1151
-  _globals['_GPUUSAGE']._serialized_end=1261
-  _globals['_HEARTBEATRESPONSE']._serialized_start=1264
-  _globals['_HEARTBEATRESPONSE']._serialized_end=1620
-  _globals['_CONTROLNODEREQUEST']._serialized_start=1622
-  _globals['_CONTROLNODEREQUEST']._serialized_end=1732
-  _globals['_LABELNODEREQUEST']._serialized_start=1735
-  _globals['_LABELNODEREQUEST']._serialized_end=1988
+  _globals['_HEARTBEATREQUEST']._serialized_end=1081
+  _globals['_HEARTBEATREQUEST_SPARKENTRY']._serialized_start=1010
+  _globals['_HEARTBEATREQUEST_SPARKENTRY']._serialized_end=1081
+  _globals['_NODEUSAGE']._serialized_start=1084
+  _globals['_NODEUSAGE']._serialized_end=1278
+  _globals['_GPUUSAGE']._serialized_start=1280
+  _globals['_GPUUSAGE']._serialized_end=1390
+  _globals['_HEARTBEATRESPONSE']._serialized_start=1393
+  _globals['_HEARTBEATRESPONSE']._serialized_end=1749
+  _globals['_CONTROLNODEREQUEST']._serialized_start=1751
+  _globals['_CONTROLNODEREQUEST']._serialized_end=1861
+  _globals['_LABELNODEREQUEST']._serialized_start=1864
+  _globals['_LABELNODEREQUEST']._serialized_end=2117
   _globals['_LABELNODEREQUEST_LABELSENTRY']._serialized_start=488
   _globals['_LABELNODEREQUEST_LABELSENTRY']._serialized_end=533
-  _globals['_CONTROLNODERESPONSE']._serialized_start=1990
-  _globals['_CONTROLNODERESPONSE']._serialized_end=2082
-  _globals['_LISTUSAGEREQUEST']._serialized_start=2084
-  _globals['_LISTUSAGEREQUEST']._serialized_end=2144
-  _globals['_LISTUSAGERESPONSE']._serialized_start=2146
-  _globals['_LISTUSAGERESPONSE']._serialized_end=2267
-  _globals['_NODEUSAGEVIEW']._serialized_start=2269
-  _globals['_NODEUSAGEVIEW']._serialized_end=2386
-  _globals['_TASKUSAGEVIEW']._serialized_start=2388
-  _globals['_TASKUSAGEVIEW']._serialized_end=2506
-  _globals['_LISTNODESREQUEST']._serialized_start=2508
-  _globals['_LISTNODESREQUEST']._serialized_end=2631
+  _globals['_CONTROLNODERESPONSE']._serialized_start=2119
+  _globals['_CONTROLNODERESPONSE']._serialized_end=2211
+  _globals['_LISTUSAGEREQUEST']._serialized_start=2213
+  _globals['_LISTUSAGEREQUEST']._serialized_end=2273
+  _globals['_LISTUSAGERESPONSE']._serialized_start=2275
+  _globals['_LISTUSAGERESPONSE']._serialized_end=2396
+  _globals['_NODEUSAGEVIEW']._serialized_start=2398
+  _globals['_NODEUSAGEVIEW']._serialized_end=2515
+  _globals['_TASKUSAGEVIEW']._serialized_start=2518
+  _globals['_TASKUSAGEVIEW']._serialized_end=2678
+  _globals['_SPARKPROGRESS']._serialized_start=2681
+  _globals['_SPARKPROGRESS']._serialized_end=2810
+  _globals['_STAGEPROGRESS']._serialized_start=2812
+  _globals['_STAGEPROGRESS']._serialized_end=2932
+  _globals['_LISTNODESREQUEST']._serialized_start=2934
+  _globals['_LISTNODESREQUEST']._serialized_end=3057
   _globals['_LISTNODESREQUEST_LABELSENTRY']._serialized_start=488
   _globals['_LISTNODESREQUEST_LABELSENTRY']._serialized_end=533
-  _globals['_LISTNODESRESPONSE']._serialized_start=2633
-  _globals['_LISTNODESRESPONSE']._serialized_end=2707
-  _globals['_NODEVIEW']._serialized_start=2709
-  _globals['_NODEVIEW']._serialized_end=2829
-  _globals['_NODESERVICE']._serialized_start=2832
-  _globals['_NODESERVICE']._serialized_end=3543
+  _globals['_LISTNODESRESPONSE']._serialized_start=3059
+  _globals['_LISTNODESRESPONSE']._serialized_end=3133
+  _globals['_NODEVIEW']._serialized_start=3135
+  _globals['_NODEVIEW']._serialized_end=3255
+  _globals['_NODESERVICE']._serialized_start=3258
+  _globals['_NODESERVICE']._serialized_end=3969
 # @@protoc_insertion_point(module_scope)

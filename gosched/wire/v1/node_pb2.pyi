@@ -68,7 +68,14 @@ class RegisterNodeResponse(_message.Message):
     def __init__(self, stop_first: _Optional[_Iterable[str]] = ..., heartbeat_ms: _Optional[int] = ..., epoch: _Optional[int] = ..., lease_ms: _Optional[int] = ..., cluster_id: _Optional[str] = ..., epoch_confirmed: bool = ..., lineage: _Optional[_Iterable[str]] = ..., forget: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class HeartbeatRequest(_message.Message):
-    __slots__ = ("node_id", "incarnation", "tasks", "epoch", "unfit", "usage", "version", "revoked_etag", "log_jobs", "clock_ms")
+    __slots__ = ("node_id", "incarnation", "tasks", "epoch", "unfit", "usage", "version", "revoked_etag", "log_jobs", "clock_ms", "spark")
+    class SparkEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: SparkProgress
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[SparkProgress, _Mapping]] = ...) -> None: ...
     NODE_ID_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     TASKS_FIELD_NUMBER: _ClassVar[int]
@@ -79,6 +86,7 @@ class HeartbeatRequest(_message.Message):
     REVOKED_ETAG_FIELD_NUMBER: _ClassVar[int]
     LOG_JOBS_FIELD_NUMBER: _ClassVar[int]
     CLOCK_MS_FIELD_NUMBER: _ClassVar[int]
+    SPARK_FIELD_NUMBER: _ClassVar[int]
     node_id: str
     incarnation: str
     tasks: _containers.RepeatedCompositeFieldContainer[_types_pb2.TaskReport]
@@ -89,7 +97,8 @@ class HeartbeatRequest(_message.Message):
     revoked_etag: str
     log_jobs: _containers.RepeatedScalarFieldContainer[str]
     clock_ms: int
-    def __init__(self, node_id: _Optional[str] = ..., incarnation: _Optional[str] = ..., tasks: _Optional[_Iterable[_Union[_types_pb2.TaskReport, _Mapping]]] = ..., epoch: _Optional[int] = ..., unfit: _Optional[str] = ..., usage: _Optional[_Union[NodeUsage, _Mapping]] = ..., version: _Optional[str] = ..., revoked_etag: _Optional[str] = ..., log_jobs: _Optional[_Iterable[str]] = ..., clock_ms: _Optional[int] = ...) -> None: ...
+    spark: _containers.MessageMap[str, SparkProgress]
+    def __init__(self, node_id: _Optional[str] = ..., incarnation: _Optional[str] = ..., tasks: _Optional[_Iterable[_Union[_types_pb2.TaskReport, _Mapping]]] = ..., epoch: _Optional[int] = ..., unfit: _Optional[str] = ..., usage: _Optional[_Union[NodeUsage, _Mapping]] = ..., version: _Optional[str] = ..., revoked_etag: _Optional[str] = ..., log_jobs: _Optional[_Iterable[str]] = ..., clock_ms: _Optional[int] = ..., spark: _Optional[_Mapping[str, SparkProgress]] = ...) -> None: ...
 
 class NodeUsage(_message.Message):
     __slots__ = ("cpu_milli", "memory_bytes", "disk_bytes", "cpu_pressure_milli", "memory_pressure_milli", "io_pressure_milli", "gpus")
@@ -245,18 +254,52 @@ class NodeUsageView(_message.Message):
     def __init__(self, node_id: _Optional[str] = ..., name: _Optional[str] = ..., usage: _Optional[_Union[NodeUsage, _Mapping]] = ..., age_ms: _Optional[int] = ..., version: _Optional[str] = ...) -> None: ...
 
 class TaskUsageView(_message.Message):
-    __slots__ = ("task_id", "job_id", "node_id", "cpu_milli", "usage")
+    __slots__ = ("task_id", "job_id", "node_id", "cpu_milli", "usage", "spark")
     TASK_ID_FIELD_NUMBER: _ClassVar[int]
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     NODE_ID_FIELD_NUMBER: _ClassVar[int]
     CPU_MILLI_FIELD_NUMBER: _ClassVar[int]
     USAGE_FIELD_NUMBER: _ClassVar[int]
+    SPARK_FIELD_NUMBER: _ClassVar[int]
     task_id: str
     job_id: str
     node_id: str
     cpu_milli: int
     usage: _types_pb2.Usage
-    def __init__(self, task_id: _Optional[str] = ..., job_id: _Optional[str] = ..., node_id: _Optional[str] = ..., cpu_milli: _Optional[int] = ..., usage: _Optional[_Union[_types_pb2.Usage, _Mapping]] = ...) -> None: ...
+    spark: SparkProgress
+    def __init__(self, task_id: _Optional[str] = ..., job_id: _Optional[str] = ..., node_id: _Optional[str] = ..., cpu_milli: _Optional[int] = ..., usage: _Optional[_Union[_types_pb2.Usage, _Mapping]] = ..., spark: _Optional[_Union[SparkProgress, _Mapping]] = ...) -> None: ...
+
+class SparkProgress(_message.Message):
+    __slots__ = ("application", "ui", "history", "stages", "more_stages")
+    APPLICATION_FIELD_NUMBER: _ClassVar[int]
+    UI_FIELD_NUMBER: _ClassVar[int]
+    HISTORY_FIELD_NUMBER: _ClassVar[int]
+    STAGES_FIELD_NUMBER: _ClassVar[int]
+    MORE_STAGES_FIELD_NUMBER: _ClassVar[int]
+    application: str
+    ui: str
+    history: str
+    stages: _containers.RepeatedCompositeFieldContainer[StageProgress]
+    more_stages: int
+    def __init__(self, application: _Optional[str] = ..., ui: _Optional[str] = ..., history: _Optional[str] = ..., stages: _Optional[_Iterable[_Union[StageProgress, _Mapping]]] = ..., more_stages: _Optional[int] = ...) -> None: ...
+
+class StageProgress(_message.Message):
+    __slots__ = ("id", "attempt", "name", "tasks", "done", "running", "failed")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    TASKS_FIELD_NUMBER: _ClassVar[int]
+    DONE_FIELD_NUMBER: _ClassVar[int]
+    RUNNING_FIELD_NUMBER: _ClassVar[int]
+    FAILED_FIELD_NUMBER: _ClassVar[int]
+    id: int
+    attempt: int
+    name: str
+    tasks: int
+    done: int
+    running: int
+    failed: int
+    def __init__(self, id: _Optional[int] = ..., attempt: _Optional[int] = ..., name: _Optional[str] = ..., tasks: _Optional[int] = ..., done: _Optional[int] = ..., running: _Optional[int] = ..., failed: _Optional[int] = ...) -> None: ...
 
 class ListNodesRequest(_message.Message):
     __slots__ = ("labels",)

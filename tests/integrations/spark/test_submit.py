@@ -10,7 +10,7 @@ from gosched.config import parse_job_file
 from gosched.config.errors import ConfigError
 from gosched.config.jobs.spark_memory import heap_mib, memory_mib
 from gosched.core.spec.job_spec import JobSpec
-from gosched.integrations.spark.submit import Submission, endpoints_of, job_document, read_properties
+from gosched.integrations.spark.submit import Submission, endpoints_of, job_document
 
 GI, MI = 1 << 30, 1 << 20
 
@@ -135,8 +135,3 @@ def test_a_master_is_a_cluster_of_gosched() -> None:
     assert endpoints_of("gosched://") == ""
     with pytest.raises(ConfigError, match="got 'spark://m:7077'"):
         endpoints_of("spark://m:7077")
-
-
-def test_properties_are_read_as_java_reads_them() -> None:
-    text = "spark.a=1\n  spark.b : 2\nspark.c 3 4\n! note\nspark.d\n"
-    assert read_properties(text) == {"spark.a": "1", "spark.b": "2", "spark.c": "3 4", "spark.d": ""}

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from urllib.parse import urlencode
 
 import pytest
 
-from gosched.wire.v1 import scheduler_pb2
-from tests.master.harness import Front, agent, one_master, spec, two_masters, until
+from gosched.core.spec.task_group import Runtime
+from gosched.wire.v1 import node_pb2, scheduler_pb2
+from tests.master.harness import RUNNING, Front, agent, one_master, spec, two_masters, until
 from tests.master.http_client import Answer, get, request
 
 PAGES = ("", "/logs", "/usage", "/spec")
@@ -64,6 +66,34 @@ def test_each_page_of_a_job_is_there_before_and_after_its_start_and_missing_for_
                 missing = await get(master, f"/jobs/two{page}")
                 assert missing.status == 404
                 assert "There is no job two" in missing.text
+
+    asyncio.run(story())
+
+
+def test_a_job_of_spark_has_its_stages_and_the_addresses_of_its_pages() -> None:
+    said = node_pb2.SparkProgress(
+        application="app-1",
+        ui="http://n1:4040",
+        history="http://h/history/app-1/",
+        stages=[node_pb2.StageProgress(id=3, attempt=1, name="count at <a.py>:4", tasks=8000, done=2)],
+        more_stages=1,
+    )
+
+    async def story() -> None:
+        async with two_masters() as (_, leader, follower), agent(leader) as n1:
+            plain = spec("one")
+            await leader.submit(replace(plain, groups=(replace(plain.groups[0], runtime=Runtime.SPARK),)))
+            await until(lambda: n1.orders)
+            n1.see_all(RUNNING)
+            (allocation,) = n1.observed
+            assert "<h2>Spark</h2>" not in (await get(leader, "/jobs/one")).text
+            await n1.beat(leader, spark={allocation: said})
+            page = (await get(follower, "/jobs/one")).text
+            assert '<a href="http://n1:4040" rel="noreferrer">' in page
+            assert '<a href="http://h/history/app-1/" rel="noreferrer">' in page
+            assert "count at &lt;a.py&gt;:4" in page
+            assert "2 of 8,000" in page
+            assert "and 1 more stage<" in page
 
     asyncio.run(story())
 
