@@ -11,10 +11,10 @@ from http import HTTPStatus
 from typing import Any
 
 from gosched.core.spec.placement_rules import Affinity
+from gosched.integrations.kube_objects.pods import Pod
+from gosched.integrations.kube_objects.translate import Refused, required_terms
 from gosched.integrations.kubernetes.answers import Answers
 from gosched.integrations.kubernetes.api import KubeApi, KubeError
-from gosched.integrations.kubernetes.pods import Pod
-from gosched.integrations.kubernetes.translate import Refused, required_terms
 
 
 class NotBound(Exception):

@@ -13,7 +13,7 @@ from typing import Any
 
 from gosched.core.limits import MAX_NAME_LENGTH
 from gosched.core.resources import Resources
-from gosched.integrations.kubernetes.quantities import pod_requests
+from gosched.integrations.kube_objects.quantities import pod_requests
 
 ALLOCATION = "gosched.io/allocation"  # annotation, written by the binding itself
 QUEUE = "gosched.io/queue"  # label or annotation of a pod
