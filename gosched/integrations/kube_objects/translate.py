@@ -39,7 +39,7 @@ OPERATORS = {
     "Gt": LabelOp.GT,
     "Lt": LabelOp.LT,
 }
-_MAX_WEIGHT = 100
+MAX_WEIGHT = 100
 
 # Kubernetes' priorities go to 2,000,000,000, ours from 0 to 1000. Those from -100 to 500 differ here as they do there;
 # beyond, they are apart where they differ by 3 % or more.
@@ -135,7 +135,7 @@ def _preferred(wishes: list[Mapping[str, Any]]) -> list[Affinity]:
     for wish in wishes:
         expressions = _expressions(wish.get("preference") or {})
         if len(expressions) == 1:
-            found.append(_affinity(expressions[0], weight=max(1, min(_MAX_WEIGHT, int(wish.get("weight") or 1)))))
+            found.append(_affinity(expressions[0], weight=max(1, min(MAX_WEIGHT, int(wish.get("weight") or 1)))))
     return found
 
 
