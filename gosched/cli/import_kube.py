@@ -37,7 +37,6 @@ def kube(file: str, agents: str | None, output: str) -> None:
     \b
       kubectl get nodes,namespaces,resourcequotas,priorityclasses -A -o json |
           goschedctl import kube - --agents agents > quotas.yaml
-      goschedctl quota apply --dry-run quotas.yaml
     """
     from gosched.config.queue_writer import queues_keys
     from gosched.integrations.kube_objects.cluster import read_cluster
@@ -74,7 +73,6 @@ def pod(file: str, output: str) -> None:
 
     \b
       kubectl get job train -o yaml | goschedctl import pod - > job.yaml
-      goschedctl plan job.yaml
     """
     from gosched.config.jobs.writer import job_keys
     from gosched.integrations.kube_objects.job_import import read_jobs

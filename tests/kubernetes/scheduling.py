@@ -134,7 +134,7 @@ def _is_there(api: Api, path: str) -> bool:
     try:
         return bool(api("GET", path))
     except Refused as error:
-        if error.status not in GONE:
+        if error.status not in (*GONE, 429):  # its storage is not ready yet
             raise
         return False
 
