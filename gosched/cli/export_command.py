@@ -27,17 +27,19 @@ def pod(file: str, output: str) -> None:
     """
     from gosched.cli.job_input import read_job_file
     from gosched.config.jobs.jobfile import parse_job_file
-    from gosched.integrations.kube_objects.job_export import export_job
+    from gosched.integrations.kube_objects.job_export import export_jobs
 
-    exported = [export_job(spec) for spec in parse_job_file(*read_job_file(file))]
-    made = [each for job in exported for each in job.objects]
-    by_name = {(each["kind"], each["metadata"].get("namespace"), each["metadata"]["name"]): each for each in made}
-    objects = [*by_name.values()]  # PriorityClasses that jobs share stand there once
-    notes = list(dict.fromkeys(note for job in exported for note in job.notes))
+    jobs = parse_job_file(*read_job_file(file))
+    found = export_jobs(jobs)
     if output == "json":
-        emit(as_data({"apiVersion": "v1", "kind": "List", "items": objects, "notes": notes_json(notes)}, "json"))
+        emit(
+            as_data(
+                {"apiVersion": "v1", "kind": "List", "items": [*found.objects], "notes": notes_json(found.notes)},
+                "json",
+            )
+        )
         return
-    emit("\n---\n".join([as_data(each, "yaml") for each in objects]))
-    say_notes(notes)
-    pods = [each for each in objects if each["kind"] == "Pod"]
-    say(f"{counted(len(exported), 'job')}, {counted(len(pods), 'pod')}, {counted(len(notes), 'note')}")
+    emit("\n---\n".join([as_data(each, "yaml") for each in found.objects]))
+    say_notes(found.notes)
+    pods = [each for each in found.objects if each["kind"] == "Pod"]
+    say(f"{counted(len(jobs), 'job')}, {counted(len(pods), 'pod')}, {counted(len(found.notes), 'note')}")

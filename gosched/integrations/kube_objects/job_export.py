@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,6 +58,21 @@ class Exported:
 
     objects: tuple[dict[str, Any], ...]
     notes: tuple[Note, ...]
+
+
+def export_jobs(specs: Sequence[JobSpec]) -> Exported:
+    """Return the pods of jobs; what they share is there once. Raises ConfigError."""
+    exported = [export_job(spec) for spec in specs]
+    made: dict[tuple[str, str, str], dict[str, Any]] = {}
+    for each in [each for of_job in exported for each in of_job.objects]:
+        metadata = each["metadata"]
+        key = (each["kind"], metadata.get("namespace", ""), metadata["name"])
+        if key in made and each["kind"] != "PriorityClass":
+            raise ConfigError(f"there would be two of {key[0]} {key[1]}/{key[2]}: rename a job or a task group")
+        made[key] = each
+    return Exported(
+        objects=tuple(made.values()), notes=tuple(dict.fromkeys([note for of_job in exported for note in of_job.notes]))
+    )
 
 
 def export_job(spec: JobSpec) -> Exported:
@@ -156,8 +171,10 @@ def _metadata(spec: JobSpec, group: TaskGroup, name: str, notes: list[Note]) -> 
     annotations: dict[str, str] = {}
     if spec.queue != "default":
         (labels if _SAFE.fullmatch(spec.queue) else annotations)[QUEUE] = spec.queue
-    if group.name != FLAT_GROUP:
-        labels[TASK_GROUP] = group.name[:63].rstrip("-_.")
+    if group.name != FLAT_GROUP and _SAFE.fullmatch(group.name):
+        labels[TASK_GROUP] = group.name
+    elif group.name != FLAT_GROUP:
+        notes.append(Note(name="tasks", value=group.name[:60], advice="the way back gives this group another name"))
     if spec.task_count > 1:
         labels[COSCHEDULING_LABEL] = name
     found = {"namespace": spec.tenant, "labels": labels, "annotations": annotations}

@@ -91,7 +91,7 @@ def _read_beside(found: _Import, each: Found) -> None:
     elif each.kind == "PodGroup":
         spec = part(each.raw, "spec")
         least = part(part(spec, "schedulingPolicy"), "gang").get("minCount", spec.get("minMember"))
-        found.minima[each.namespace or "default", each.name] = whole({"minMember": least}, "minMember", 0)
+        found.minima[each.namespace or "default", each.name] = whole({"minMember": least}, "minMember", 1)
     elif each.kind not in ("Pod", "Job"):
         found.notes.append(Note(name=each.kind, value=each.path, advice="not read: this makes jobs of Pods and Jobs"))
 

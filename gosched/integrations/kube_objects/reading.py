@@ -6,6 +6,7 @@ Invariant: what is returned are objects with a kind and a name; whatever else a 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -16,6 +17,7 @@ from gosched.config.tree import read_documents
 
 MAX_BYTES = 256 << 20
 MAX_OBJECTS = 200_000
+_SPACE = re.compile(r"\s*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,11 +105,11 @@ def _json(text: bytes, source: str) -> list[Any]:
     decoder = json.JSONDecoder(parse_float=Decimal)
     values, at = [], 0
     try:
-        whole_text = text.decode().strip()
-        while at < len(whole_text):
-            value, at = decoder.raw_decode(whole_text, at)
+        written = text.decode().strip()
+        while at < len(written):
+            value, at = decoder.raw_decode(written, at)
             values.append(value)
-            at += len(whole_text[at : at + 4096]) - len(whole_text[at : at + 4096].lstrip())
+            at = _SPACE.match(written, at).end()  # type: ignore[union-attr]
     except UnicodeDecodeError as error:
         raise ConfigError(f"{source}: not UTF-8 (byte {error.start})") from error
     except json.JSONDecodeError as error:

@@ -14,7 +14,7 @@ from gosched.config.errors import ConfigError
 from gosched.config.jobs.jobfile import parse_job_file
 from gosched.core.spec.job_spec import JobSpec
 from gosched.core.spec.policies import PreemptionPolicy, RetryCause
-from gosched.integrations.kube_objects.job_export import Exported, export_job
+from gosched.integrations.kube_objects.job_export import Exported, export_job, export_jobs
 from gosched.integrations.kube_objects.job_import import ImportedJobs, read_jobs
 from gosched.integrations.kube_objects.pods import read_pod
 from gosched.integrations.kube_objects.reading import read_objects
@@ -175,6 +175,25 @@ def test_jobs_that_are_no_pods_are_refused(text: str, words: str) -> None:
     assert words in str(caught.value)
 
 
+def test_no_two_pods_get_one_name() -> None:
+    specs = parse_job_file("name: a.B\nrun: ls\nimage: x\n---\nname: a.b\nrun: ls\nimage: x\n", "job")
+    with pytest.raises(ConfigError, match=r"two of Pod default/a\.b: rename"):
+        export_jobs(specs)
+
+
+def test_a_pod_group_says_how_many_start_together() -> None:
+    group = {"kind": "PodGroup", "metadata": {"name": "g"}, "spec": {"minMember": 2}}
+    pods = [pod(f"p-{i}") for i in range(3)]
+    for each in pods:
+        each["metadata"]["labels"] = {"scheduling.x-k8s.io/pod-group": "g"}
+    (some,) = imported(group, *pods).jobs
+    assert (some.name, some.task_count, some.gang.min_tasks) == ("g", 3, 2)
+    (every,) = imported(*pods).jobs
+    assert every.gang.min_tasks == 3
+    assert names(imported(*pods)) == ["PodGroup"]
+    assert names(imported(group, pods[0])) == ["minMember of PodGroup default/g"]
+
+
 def test_a_pod_as_the_api_server_shows_it_needs_few_notes() -> None:
     shown = pod(
         container={
@@ -321,7 +340,7 @@ def test_pods_that_are_no_jobs_are_refused(found: Json, words: str) -> None:
     "key",
     ["affinity", "nodeSelector", "tolerations", "volumes", "securityContext", "priorityClassName", "schedulingGroup"],
 )
-def test_wrong_types_in_a_spec_end_in_one_line_or_a_job(key: str, wrong: object) -> None:
+def test_wrong_types_in_a_spec_end_in_one_line_or_a_job(key: str, wrong: Any) -> None:
     said = "x: Pod p: "
     try:
         imported(pod(**{key: wrong}))
