@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from gosched.cli.import_kube import kube, pod
 from gosched.cli.import_yarn import yarn_queues
 
 
@@ -13,3 +14,5 @@ def command() -> None:
 
 
 command.add_command(yarn_queues)
+command.add_command(kube)
+command.add_command(pod)

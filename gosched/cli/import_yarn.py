@@ -6,6 +6,7 @@ import sys
 
 import click
 
+from gosched.cli.import_notes import notes_json, say_notes
 from gosched.cli.output import as_data, counted, emit, say
 
 
@@ -29,12 +30,10 @@ def yarn_queues(file: str, output: str) -> None:
     found = read_queues(content, "standard input" if file == "-" else file)
     keys = queues_keys(found.queues)
     if output == "json":
-        notes = [{"name": note.name, "value": note.value, "advice": note.advice} for note in found.notes]
-        emit(as_data({**keys, "notes": notes}, "json"))
+        emit(as_data({**keys, "notes": notes_json(found.notes)}, "json"))
         return
     emit(as_data(keys, "yaml"))
-    for note in found.notes:
-        say(f"{note.name}{' = ' * bool(note.value)}{note.value}: {note.advice}")
+    say_notes(found.notes)
     say(f"{counted(len(found.queues), 'queue')}, {counted(len(found.notes), 'note')}")
     say(
         "YARN evicts only where its site file says so (scheduler.monitor.enable, fair.preemption); here queues take "

@@ -70,6 +70,7 @@ OF_OTHERS = {
     "spark-submit": "Run an application of Spark, by the options of Spark's spark-submit.",
     "yarn": "Look at a YARN cluster, submit an application to it, end one.",
     "import": "Make files of gosched out of what other schedulers have.",
+    "export": "Make files of other schedulers out of files of gosched.",
 }
 COMMANDS = OWN | OF_OTHERS
 

@@ -59,11 +59,11 @@ def dotted(path: Path) -> str:
     return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).lstrip(".")
 
 
-def read_documents(text: bytes | str, source: str) -> list[Document]:
+def read_documents(text: bytes | str, source: str, most_bytes: int = MAX_FILE_BYTES) -> list[Document]:
     """Return every document of a YAML text but the empty ones. Raise ConfigError."""
     raw = text.encode("utf-8", "surrogateescape") if isinstance(text, str) else text
-    if len(raw) > MAX_FILE_BYTES:
-        raise ConfigError(f"{source}: {len(raw)} bytes; at most {MAX_FILE_BYTES} are read")
+    if len(raw) > most_bytes:
+        raise ConfigError(f"{source}: {len(raw)} bytes; at most {most_bytes} are read")
     try:
         decoded = raw.decode("utf-8")
     except UnicodeDecodeError as error:

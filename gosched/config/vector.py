@@ -52,10 +52,16 @@ def _amount(key: str, value: object) -> int:
 
 
 def _custom_amount(key: str, value: object) -> int:
-    near = [known for known in BUILT_IN if _is_near(key.lower(), known)]
-    if near:
-        raise ValueError(f'unknown key (did you mean "{near[0]}"?)')
+    if near := is_taken_for(key):
+        raise ValueError(f'unknown key (did you mean "{near}"?)')
     return whole_amount(value)
+
+
+def is_taken_for(key: str) -> str:
+    """Return the known name that this one is taken for; empty: it may be a resource of the cluster's own."""
+    if key in BUILT_IN:
+        return ""
+    return next((known for known in BUILT_IN if _is_near(key.lower(), known)), "")
 
 
 def _is_near(word: str, known: str) -> bool:

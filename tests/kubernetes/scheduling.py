@@ -135,6 +135,30 @@ class Pods:
         return {name: node for name, node in pods if node}
 
 
+def serve_pod_groups(api: Api) -> None:
+    """Have the API server know the PodGroups of the scheduler-plugins."""
+    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    names = {"kind": "PodGroup", "listKind": "PodGroupList", "plural": "podgroups", "singular": "podgroup"}
+    versions = [{"name": "v1alpha1", "served": True, "storage": True, "schema": schema}]
+    spec = {"group": "scheduling.x-k8s.io", "scope": "Namespaced", "names": names, "versions": versions}
+    definition = {"metadata": {"name": "podgroups.scheduling.x-k8s.io"}, "spec": spec}
+    try:
+        api("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition)
+    except Refused as error:
+        if error.status not in GONE:  # 409: another test has made it
+            raise
+    until("PodGroups are served", lambda: _is_there(api, "/apis/scheduling.x-k8s.io/v1alpha1/podgroups"))
+
+
+def _is_there(api: Api, path: str) -> bool:
+    try:
+        return bool(api("GET", path))
+    except Refused as error:
+        if error.status not in (*GONE, 429):  # its storage is not ready yet
+            raise
+        return False
+
+
 @contextmanager
 def fresh_nodes(api: Api, nodes: list[dict[str, Any]]) -> Iterator[None]:
     """Have these nodes and no others, for as long as the caller needs them."""

@@ -11,9 +11,12 @@ from typing import Any
 import pytest
 
 from gosched.cli.local_cluster import LocalCluster
+from gosched.cli.main import run_cli
 from gosched.client import GoSchedClient
+from gosched.config.jobs.jobfile import parse_job_file
+from gosched.config.load import load_agent_settings
 from gosched.core.records.job import Job, JobState
-from tests.kubernetes.scheduling import BRIDGE, Bridge, Pods, fresh_nodes, limited_kubeconfig, until
+from tests.kubernetes.scheduling import BRIDGE, Bridge, Pods, fresh_nodes, limited_kubeconfig, serve_pod_groups, until
 from tools.kubernetes.cluster import Cluster, cluster
 from tools.kubernetes.pretended import GONE, Api, Kubelets, Refused, condition, kubelets, node, pod
 
@@ -140,18 +143,6 @@ def test_a_gang_waits_whole_and_says_why(api: Api, pods: Pods, client: GoSchedCl
 
 
 def test_gangs_of_the_scheduler_plugins_are_gangs(api: Api, pods: Pods, client: GoSchedClient) -> None:
-    served = {"name": "v1alpha1", "served": True, "storage": True}
-    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
-    names = {"kind": "PodGroup", "listKind": "PodGroupList", "plural": "podgroups", "singular": "podgroup"}
-    definition = {
-        "metadata": {"name": "podgroups.scheduling.x-k8s.io"},
-        "spec": {
-            "group": "scheduling.x-k8s.io",
-            "scope": "Namespaced",
-            "names": names,
-            "versions": [{**served, "schema": schema}],
-        },
-    }
     group = {
         "apiVersion": "scheduling.x-k8s.io/v1alpha1",
         "kind": "PodGroup",
@@ -161,7 +152,7 @@ def test_gangs_of_the_scheduler_plugins_are_gangs(api: Api, pods: Pods, client: 
     with fresh_nodes(api, [node("x", cpu="2"), node("y", cpu="2")]):
         pods.create(pod("duo-0", cpu="2", group="duo"), pod("duo-1", cpu="2", group="duo"))
         until("they say that it is missing", lambda: why(pods, "duo-0", "WaitingForGang", "does not exist"))
-        api("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition)
+        serve_pod_groups(api)
         path = f"/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{pods.namespace}/podgroups"
         until("the API is served", lambda: is_made(api, path, group))
         until("both are bound", lambda: len(pods.bound()) == 2)
@@ -357,6 +348,82 @@ def test_a_cancelled_job_is_not_submitted_again(api: Api, pods: Pods, client: Go
         until("the running pod is evicted", lambda: pods.get("runs") is None)
         until("the waiting one says so", lambda: why(pods, "waits", "JobCancelled", "CANCELLED"))
         assert all(job.state is JobState.CANCELLED for job in jobs_of(client, pods))
+
+
+def test_a_listing_of_the_api_server_becomes_quotas_that_hold(
+    api: Api, pods: Pods, control: Cluster, masters: LocalCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hard = {"requests.cpu": "3", "requests.memory": "1Gi", "services": "7"}
+    path = f"/api/v1/namespaces/{pods.namespace}/resourcequotas"
+    api("POST", path, {"metadata": {"name": "q"}, "spec": {"hard": hard}})
+    with fresh_nodes(api, [node("listed", taints=[{"key": "gpu", "value": "yes", "effect": "PreferNoSchedule"}])]):
+        printed = {}
+        for form in ("json", "yaml"):
+            listing, agents = tmp_path / f"listing.{form}", tmp_path / form
+            kinds = "nodes,namespaces,resourcequotas,priorityclasses"
+            listing.write_text(control.kubectl("get", kinds, "-A", "-o", form))
+            assert run_cli(["import", "kube", str(listing), "--agents", str(agents)]) == 0
+            printed[form], said = capsys.readouterr()
+            assert "PriorityClass system-node-critical = 2000001000: priority: 1000" in said
+            assert f"hard.services of ResourceQuota = {pods.namespace}/q" in said
+            settings = load_agent_settings(str(agents / "listed.yaml"), {})
+            assert dict(settings.labels)["kubernetes.io/hostname"] == "listed"
+            assert [taint.key for taint in settings.taints] == ["gpu"]
+        assert printed["json"] == printed["yaml"]
+        file = tmp_path / "quotas.yaml"
+        file.write_text(printed["json"])
+        assert run_cli(["--endpoints", masters.endpoints, "queue", "apply", "--dry-run", str(file)]) == 0
+        assert run_cli(["--endpoints", masters.endpoints, "quota", "apply", str(file)]) == 0
+        assert pods.namespace in capsys.readouterr().out
+        api("DELETE", f"{path}/q")
+        pods.create(pod("within", cpu="2"))
+        until("the first is bound", lambda: pods.node_of("within"))
+        pods.create(pod("beyond", cpu="2"))
+        until("the other says why", lambda: why(pods, "beyond", "Unschedulable", "quota"))
+
+
+def test_an_exported_job_runs_as_pods_and_comes_back(
+    api: Api, pods: Pods, client: GoSchedClient, control: Cluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    serve_pod_groups(api)
+    job, listing = tmp_path / "job.yaml", tmp_path / "pods.yaml"
+    text = f"""
+name: train
+tenant: {pods.namespace}
+priority: high
+labels: {{team: nlp}}
+image: debian:12
+run: "echo $$ $(date)"
+count: 2
+env: {{A: "$(b)"}}
+resources: {{cpu: 2, memory: 1Gi}}
+placement:
+  node_selector: {{disk: ssd}}
+  affinity: [{{label: age, op: gt, values: ["5"]}}]
+  tolerations: [{{key: gpu, op: exists}}]
+volumes: ["/data:/data:ro"]
+read_only: true
+preemption: {{policy: never}}
+timeout: 1h
+"""
+    job.write_text(text)
+    labels = {"disk": "ssd", "age": "9"}
+    with fresh_nodes(api, [node("old", cpu="2", labels=labels), node("older", cpu="2", labels=labels), node("bare")]):
+        assert run_cli(["export", "pod", str(job)]) == 0
+        manifest, said = capsys.readouterr()
+        assert said == "1 job, 2 pods, 0 notes\n"
+        control.kubectl("apply", "-f", "-", stdin=manifest)
+        until("the gang is bound", lambda: sorted(pods.bound().values()) == ["old", "older"])
+        (placed,) = jobs_of(client, pods)
+        (spec,) = parse_job_file(text, "job")
+        assert (placed.spec.task_count, placed.spec.priority, placed.spec.preemption) == (2, 750, spec.preemption)
+        kinds = "pods,podgroups.scheduling.x-k8s.io,priorityclasses"
+        listing.write_text(control.kubectl("get", kinds, "-n", pods.namespace, "-o", "yaml"))
+        assert run_cli(["import", "pod", str(listing)]) == 0
+        back, said = capsys.readouterr()
+        assert parse_job_file(back, "back") == [spec]
+        assert said.splitlines()[-1] == "1 job, 2 notes"
+        assert "nodeName of Pod" in said
 
 
 def test_a_server_that_cannot_be_used_is_one_line(tmp_path: Path) -> None:

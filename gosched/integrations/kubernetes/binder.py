@@ -15,9 +15,9 @@ import structlog
 
 from gosched.core.reasons import Reason
 from gosched.core.records.task import TaskState
+from gosched.integrations.kube_objects.pods import ALLOCATION, Pod
+from gosched.integrations.kube_objects.quantities import minus
 from gosched.integrations.kubernetes.api import KubeApi, KubeError, KubeUnreachable, backoff_s
-from gosched.integrations.kubernetes.pods import ALLOCATION, Pod
-from gosched.integrations.kubernetes.quantities import minus
 from gosched.integrations.kubernetes.tasks import Order, Tasks
 from gosched.integrations.kubernetes.world import World
 

@@ -20,13 +20,13 @@ from gosched.core.orders import StopOrder, TaskOrder
 from gosched.core.reasons import Reason
 from gosched.core.records.task import TaskState
 from gosched.core.resources import ZERO
+from gosched.integrations.kube_objects.nodes import KubeNode, offer
+from gosched.integrations.kube_objects.pods import Pod
 from gosched.integrations.kubernetes.api import KubeApi, KubeError, backoff_s
 from gosched.integrations.kubernetes.binder import Binder
 from gosched.integrations.kubernetes.conditions import Conditions
 from gosched.integrations.kubernetes.evictions import Evictions
 from gosched.integrations.kubernetes.groups import Groups
-from gosched.integrations.kubernetes.nodes import KubeNode, offer
-from gosched.integrations.kubernetes.pods import Pod
 from gosched.integrations.kubernetes.sessions import Masters, NodeSession
 from gosched.integrations.kubernetes.submitting import Submitting
 from gosched.integrations.kubernetes.tasks import Tasks, read_order

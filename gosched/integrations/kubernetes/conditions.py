@@ -14,8 +14,8 @@ from typing import Any
 
 import structlog
 
+from gosched.integrations.kube_objects.pods import Pod
 from gosched.integrations.kubernetes.api import KubeApi, KubeError
-from gosched.integrations.kubernetes.pods import Pod
 from gosched.integrations.kubernetes.world import World
 
 UNSCHEDULABLE = "Unschedulable"  # as kube-scheduler says it: autoscalers look for it

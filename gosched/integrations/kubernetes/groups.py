@@ -7,9 +7,9 @@ from http import HTTPStatus
 from typing import Any
 
 from gosched.core.limits import MAX_TASKS_PER_JOB
+from gosched.integrations.kube_objects.pods import GroupKind, GroupRef
 from gosched.integrations.kubernetes.answers import Answers
 from gosched.integrations.kubernetes.api import KubeApi, KubeError
-from gosched.integrations.kubernetes.pods import GroupKind, GroupRef
 
 _PATHS = {
     GroupKind.COSCHEDULING: ("/apis/scheduling.x-k8s.io/v1alpha1",),

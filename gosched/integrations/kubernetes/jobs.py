@@ -15,9 +15,9 @@ from gosched.core.records.job import JobState
 from gosched.core.spec.job_spec import JobSpec
 from gosched.core.spec.policies import GangPolicy, Preemption, RetryCause, RetryPolicy
 from gosched.core.spec.task_group import TaskGroup
-from gosched.integrations.kubernetes.pods import GroupRef, Pod
+from gosched.integrations.kube_objects.pods import GroupRef, Pod
+from gosched.integrations.kube_objects.translate import CLUSTER, Wanted
 from gosched.integrations.kubernetes.tasks import GROUP_VARIABLE, POD_VARIABLE, SINGLE
-from gosched.integrations.kubernetes.translate import CLUSTER, Wanted
 
 POD_LABEL = "gosched.io/pod-uid"  # of a job that is one pod
 GROUP_LABEL = "gosched.io/pod-group"  # of a job that is a gang: key of its PodGroup

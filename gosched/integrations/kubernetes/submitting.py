@@ -17,6 +17,8 @@ from gosched.client.aio.handle import AsyncJobHandle
 from gosched.client.records import JobQuery, JobState
 from gosched.core.records.task import TaskState
 from gosched.core.spec.job_spec import JobSpec
+from gosched.integrations.kube_objects.pods import Pod
+from gosched.integrations.kube_objects.translate import CLUSTER, Refused, Wanted, translate
 from gosched.integrations.kubernetes import conditions
 from gosched.integrations.kubernetes.api import KubeError
 from gosched.integrations.kubernetes.binder import Binder
@@ -32,9 +34,7 @@ from gosched.integrations.kubernetes.jobs import (
     split,
     submitted_job,
 )
-from gosched.integrations.kubernetes.pods import Pod
 from gosched.integrations.kubernetes.tasks import Tasks
-from gosched.integrations.kubernetes.translate import CLUSTER, Refused, Wanted, translate
 from gosched.integrations.kubernetes.volumes import NotBound, Volumes
 from gosched.integrations.kubernetes.world import World
 

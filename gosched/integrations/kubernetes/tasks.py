@@ -15,8 +15,8 @@ from gosched.core.orders import TaskOrder
 from gosched.core.reasons import Reason
 from gosched.core.records.task import TaskState
 from gosched.core.resources import Resources
-from gosched.integrations.kubernetes.pods import Pod
-from gosched.integrations.kubernetes.quantities import total
+from gosched.integrations.kube_objects.pods import Pod
+from gosched.integrations.kube_objects.quantities import total
 
 POD_VARIABLE = "KUBE_POD_UID"  # of an order: uid of its pod
 GROUP_VARIABLE = "KUBE_POD_GROUP"  # of an order: key of the gang whose pods take its places

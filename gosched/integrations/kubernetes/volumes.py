@@ -12,10 +12,10 @@ from typing import Any
 from urllib.parse import quote
 
 from gosched.core.spec.placement_rules import Affinity
+from gosched.integrations.kube_objects.pods import Pod
+from gosched.integrations.kube_objects.translate import Refused, required_terms
 from gosched.integrations.kubernetes.answers import Answers
 from gosched.integrations.kubernetes.api import KubeApi, KubeError
-from gosched.integrations.kubernetes.pods import Pod
-from gosched.integrations.kubernetes.translate import Refused, required_terms
 
 NOT_BOUND_S = 2.0  # for so long it is not asked again; each change of a pod asks
 

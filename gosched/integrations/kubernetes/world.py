@@ -12,9 +12,9 @@ from typing import Any
 import structlog
 
 from gosched.core.resources import Resources
-from gosched.integrations.kubernetes.nodes import KubeNode, read_node
-from gosched.integrations.kubernetes.pods import Pod, read_pod
-from gosched.integrations.kubernetes.quantities import total
+from gosched.integrations.kube_objects.nodes import KubeNode, read_node
+from gosched.integrations.kube_objects.pods import Pod, read_pod
+from gosched.integrations.kube_objects.quantities import total
 
 NODES = "/api/v1/nodes"
 PODS = "/api/v1/pods"

@@ -11,10 +11,10 @@ import pytest
 from gosched.core.orders import TaskOrder
 from gosched.core.records.task import TaskState
 from gosched.core.resources import Resources
+from gosched.integrations.kube_objects.pods import ALLOCATION
 from gosched.integrations.kubernetes import binder as binder_module
 from gosched.integrations.kubernetes.api import KubeError, KubeUnreachable
 from gosched.integrations.kubernetes.binder import Binder
-from gosched.integrations.kubernetes.pods import ALLOCATION
 from gosched.integrations.kubernetes.tasks import Tasks, read_order
 from gosched.integrations.kubernetes.world import World
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from gosched.integrations.kube_objects.pods import Pod, read_pod
 from gosched.integrations.kubernetes import answers
 from gosched.integrations.kubernetes.api import KubeError
-from gosched.integrations.kubernetes.pods import Pod, read_pod
 from gosched.integrations.kubernetes.submitting import Submitting
 from gosched.integrations.kubernetes.volumes import Volumes
 

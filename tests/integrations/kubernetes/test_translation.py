@@ -12,11 +12,11 @@ from gosched.core.resources import Resources
 from gosched.core.rules.jobs import check_job
 from gosched.core.spec.placement_rules import Affinity, LabelOp, TaintEffect, Toleration, TolerationOp
 from gosched.core.spec.policies import PreemptionPolicy
+from gosched.integrations.kube_objects.nodes import offer, read_node
+from gosched.integrations.kube_objects.pods import GroupKind, GroupRef, Pod, read_pod
+from gosched.integrations.kube_objects.quantities import amounts, pod_requests
+from gosched.integrations.kube_objects.translate import Refused, Wanted, priority, translate
 from gosched.integrations.kubernetes.jobs import Gang, gang_job, shape, single_job, split
-from gosched.integrations.kubernetes.nodes import offer, read_node
-from gosched.integrations.kubernetes.pods import GroupKind, GroupRef, Pod, read_pod
-from gosched.integrations.kubernetes.quantities import amounts, pod_requests
-from gosched.integrations.kubernetes.translate import Refused, Wanted, priority, translate
 
 ALWAYS = "requiredDuringSchedulingIgnoredDuringExecution"
 

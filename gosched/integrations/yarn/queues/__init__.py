@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING
 from gosched.lazy import lazy
 
 if TYPE_CHECKING:
-    from gosched.integrations.yarn.queues.imported import Imported, Note
+    from gosched.integrations.notes import Note
+    from gosched.integrations.yarn.queues.imported import Imported
     from gosched.integrations.yarn.queues.reading import read_queues
 
 __getattr__ = lazy(
     __name__,
     {
-        "gosched.integrations.yarn.queues.imported": "Imported Note",
+        "gosched.integrations.notes": "Note",
+        "gosched.integrations.yarn.queues.imported": "Imported",
         "gosched.integrations.yarn.queues.reading": "read_queues",
     },
 )

@@ -14,9 +14,10 @@ from fractions import Fraction
 
 from gosched.config.errors import ConfigError
 from gosched.core.records.queue import Queue, QueueOrder, QueueType
+from gosched.integrations.notes import Note
 from gosched.integrations.yarn.queues.amounts import Amounts, read_amounts
 from gosched.integrations.yarn.queues.capacity_notes import PREFIX, UNKNOWN, advice_for
-from gosched.integrations.yarn.queues.imported import Imported, Note, number, whole_weights
+from gosched.integrations.yarn.queues.imported import Imported, number, whole_weights
 from gosched.integrations.yarn.queues.naming import Names
 
 _MAX_DEPTH = 32

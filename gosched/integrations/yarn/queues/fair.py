@@ -13,9 +13,10 @@ from xml.etree.ElementTree import Element
 
 from gosched.config.errors import ConfigError
 from gosched.core.records.queue import Queue, QueueOrder, QueueType
+from gosched.integrations.notes import Note
 from gosched.integrations.yarn.queues.amounts import Amounts, read_amounts
 from gosched.integrations.yarn.queues.fair_notes import DEFAULTS, OF_QUEUE, UNKNOWN
-from gosched.integrations.yarn.queues.imported import Imported, Note, number, whole_weights
+from gosched.integrations.yarn.queues.imported import Imported, number, whole_weights
 from gosched.integrations.yarn.queues.naming import Names
 
 _MAX_DEPTH = 32

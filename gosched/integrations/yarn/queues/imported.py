@@ -9,19 +9,9 @@ from fractions import Fraction
 
 from gosched.config.errors import ConfigError
 from gosched.core.records.queue import Queue
+from gosched.integrations.notes import Note
 
 _MOST_WEIGHT = 1_000_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Note:
-    """A setting that has no equivalent, or not the same one, and what to do instead."""
-
-    #: As the file names it.
-    name: str
-    #: As the file writes it.
-    value: str
-    advice: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

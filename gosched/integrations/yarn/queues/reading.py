@@ -9,9 +9,10 @@ from xml.etree import ElementTree
 
 from gosched.config.errors import ConfigError
 from gosched.core.rules.queues import check_queues, check_queues_size
+from gosched.integrations.notes import Note
 from gosched.integrations.yarn.queues.capacity import capacity_queues
 from gosched.integrations.yarn.queues.fair import fair_queues
-from gosched.integrations.yarn.queues.imported import Imported, Note
+from gosched.integrations.yarn.queues.imported import Imported
 
 MAX_BYTES = 4 << 20
 

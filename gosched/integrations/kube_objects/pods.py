@@ -13,10 +13,11 @@ from typing import Any
 
 from gosched.core.limits import MAX_NAME_LENGTH
 from gosched.core.resources import Resources
-from gosched.integrations.kubernetes.quantities import pod_requests
+from gosched.integrations.kube_objects.quantities import pod_requests
 
 ALLOCATION = "gosched.io/allocation"  # annotation, written by the binding itself
 QUEUE = "gosched.io/queue"  # label or annotation of a pod
+TASK_GROUP = "gosched.io/task-group"  # label of an exported pod: its group of the job
 COSCHEDULING_LABEL = "scheduling.x-k8s.io/pod-group"
 VOLCANO_ANNOTATION = "scheduling.k8s.io/group-name"
 
@@ -115,7 +116,7 @@ def read_pod(found: Mapping[str, Any], scheduler: str) -> Pod:
             allocation=_text(annotations, ALLOCATION) if mine else "",
             created=_text(metadata, "creationTimestamp"),
             requests=pod_requests(spec),
-            group=_group(namespace, _object(metadata, "labels"), annotations, spec) if mine else None,
+            group=group_ref(namespace, _object(metadata, "labels"), annotations, spec) if mine else None,
             ending=_ending(status) if phase in ENDED_PHASES else "",
             exit_code=_exit_code(status) if phase in ENDED_PHASES else None,
             scheduled_reason=reason,
@@ -126,9 +127,10 @@ def read_pod(found: Mapping[str, Any], scheduler: str) -> Pod:
         raise ValueError(f"pod {namespace}/{name}: {error}") from error
 
 
-def _group(
+def group_ref(
     namespace: str, labels: Mapping[str, Any], annotations: Mapping[str, Any], spec: Mapping[str, Any]
 ) -> GroupRef | None:
+    """Return the PodGroup that a pod names. Raises ValueError."""
     native = _text(_object(spec, "schedulingGroup"), "podGroupName")
     if native:
         return GroupRef(kind=GroupKind.NATIVE, namespace=namespace, name=native)

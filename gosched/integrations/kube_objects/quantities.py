@@ -96,7 +96,7 @@ def total(parts: list[Resources]) -> Resources:
 
 
 def _amount(name: str, value: object) -> int:
-    found = _QUANTITY.fullmatch(str(value)) if isinstance(value, str | int | float) else None
+    found = _QUANTITY.fullmatch(str(value)) if isinstance(value, str | int | float | Decimal) else None
     unit = found.group(2) if found else ""
     scale = Decimal(f"1{unit}") if unit[1:].lstrip("+-").isdigit() else _UNITS.get(unit)
     if found is None or scale is None:

@@ -10,10 +10,10 @@ from gosched.core.commands.nodes import RegisterNode
 from gosched.core.limits import MAX_CUSTOM_RESOURCES, MAX_RULES
 from gosched.core.resources import Resources
 from gosched.core.spec.placement_rules import Taint, TaintEffect
-from gosched.integrations.kubernetes.quantities import PODS, amounts, at_least, minus, resources
-from gosched.integrations.kubernetes.translate import CLUSTER, NODE_LABEL
+from gosched.integrations.kube_objects.quantities import PODS, amounts, at_least, minus, resources
+from gosched.integrations.kube_objects.translate import CLUSTER, NODE_LABEL
 
-_GPU_MODEL = "nvidia.com/gpu.product"  # label of NVIDIA's feature discovery
+GPU_MODEL = "nvidia.com/gpu.product"  # label of NVIDIA's feature discovery
 _EFFECTS = {
     "NoSchedule": TaintEffect.NO_SCHEDULE,
     "PreferNoSchedule": TaintEffect.PREFER_NO_SCHEDULE,
@@ -50,7 +50,7 @@ def read_node(found: Mapping[str, Any]) -> KubeNode:
         return KubeNode(
             uid=metadata["uid"],
             name=name,
-            allocatable=_bounded(resources(_without_volumes(amounts(status.get("allocatable"))))),
+            allocatable=_bounded(resources(without_volumes(amounts(status.get("allocatable"))))),
             labels=tuple(sorted(labels.items())),
             taints=_taints(spec.get("taints") or []),
             unfit="the Kubernetes node is cordoned" if spec.get("unschedulable") else unfit,
@@ -71,13 +71,13 @@ def offer(
         address=address,
         incarnation=incarnation,
         capacity=at_least(minus(node.allocatable, foreign), own),
-        gpu_model=labels.get(_GPU_MODEL, "").lower() if node.allocatable.gpu_millis else "",
+        gpu_model=labels.get(GPU_MODEL, "").lower() if node.allocatable.gpu_millis else "",
         labels=tuple(sorted(labels.items())),
         taints=(Taint(key=CLUSTER, value=cluster), *node.taints),
     )
 
 
-def _without_volumes(found: dict[str, int]) -> dict[str, int]:
+def without_volumes(found: dict[str, int]) -> dict[str, int]:
     return {name: amount for name, amount in found.items() if not name.startswith("attachable-volumes-")}
 
 

@@ -7,8 +7,9 @@ counterpart here, is left out; docs/operations/kubernetes-scheduler.md lists the
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from gosched.core.limits import MAX_PRIORITY
@@ -16,7 +17,7 @@ from gosched.core.resources import Resources
 from gosched.core.spec.placement_rules import Affinity, LabelOp, TaintEffect, Toleration, TolerationOp
 from gosched.core.spec.policies import PreemptionPolicy
 from gosched.core.spec.task_group import TaskGroup
-from gosched.integrations.kubernetes.pods import QUEUE, Pod
+from gosched.integrations.kube_objects.pods import QUEUE, Pod
 
 #: Of each node that is one of Kubernetes: a taint, so that jobs that are no pods stay away, and a label with the name
 #: of its cluster. A label of the jobs that are pods, too.
@@ -24,13 +25,13 @@ CLUSTER = "gosched.io/kubernetes"
 NODE_LABEL = "gosched.io/node"  # the name of the Kubernetes node, for rules that name it
 POD_COMMAND = "kubernetes-pod"
 
-_EFFECTS = {
+EFFECTS = {
     "": TaintEffect.UNSPECIFIED,
     "NoSchedule": TaintEffect.NO_SCHEDULE,
     "PreferNoSchedule": TaintEffect.PREFER_NO_SCHEDULE,
     "NoExecute": TaintEffect.NO_EXECUTE,
 }
-_OPERATORS = {
+OPERATORS = {
     "In": LabelOp.IN,
     "NotIn": LabelOp.NOT_IN,
     "Exists": LabelOp.EXISTS,
@@ -38,7 +39,7 @@ _OPERATORS = {
     "Gt": LabelOp.GT,
     "Lt": LabelOp.LT,
 }
-_MAX_WEIGHT = 100
+MAX_WEIGHT = 100
 
 # Kubernetes' priorities go to 2,000,000,000, ours from 0 to 1000. Those from -100 to 500 differ here as they do there;
 # beyond, they are apart where they differ by 3 % or more.
@@ -85,19 +86,32 @@ def priority(value: int) -> int:
     return min(MAX_PRIORITY, _ZERO + _EXACT + math.ceil(steps * share))
 
 
+def priority_value(ours: int) -> int:
+    """Return the least priority of Kubernetes that is this one of ours."""
+    if ours <= _ZERO + _EXACT:
+        return ours - _ZERO
+    return bisect_left(range(_HIGHEST + 1), ours, lo=_EXACT, key=priority)
+
+
 def _group(spec: Mapping[str, Any], cluster: str, requests: Resources, volumes: tuple[Affinity, ...]) -> TaskGroup:
+    group = placed(spec, TaskGroup(name="pods", count=1, resources=requests, command=(POD_COMMAND,)), volumes)
+    return replace(
+        group,
+        node_selector=tuple(sorted({**dict(group.node_selector), CLUSTER: cluster}.items())),
+        tolerations=(Toleration(key=CLUSTER), *group.tolerations),
+    )
+
+
+def placed(spec: Mapping[str, Any], group: TaskGroup, volumes: tuple[Affinity, ...] = ()) -> TaskGroup:
+    """Return the group with the pod's rules about nodes. Raises Refused."""
     affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
     required = required_terms(affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}, "the pod")
     preferred = _preferred(affinity.get("preferredDuringSchedulingIgnoredDuringExecution") or [])
-    selector = {str(key): str(value) for key, value in (spec.get("nodeSelector") or {}).items()}
-    return TaskGroup(
-        name="pods",
-        count=1,
-        resources=requests,
-        command=(POD_COMMAND,),
-        node_selector=tuple(sorted({**selector, CLUSTER: cluster}.items())),
+    return replace(
+        group,
+        node_selector=tuple(sorted((str(key), str(value)) for key, value in (spec.get("nodeSelector") or {}).items())),
         affinity=(*required, *volumes, *preferred),
-        tolerations=(Toleration(key=CLUSTER), *[_toleration(each) for each in spec.get("tolerations") or []]),
+        tolerations=tuple([_toleration(each) for each in spec.get("tolerations") or []]),
     )
 
 
@@ -121,7 +135,7 @@ def _preferred(wishes: list[Mapping[str, Any]]) -> list[Affinity]:
     for wish in wishes:
         expressions = _expressions(wish.get("preference") or {})
         if len(expressions) == 1:
-            found.append(_affinity(expressions[0], weight=max(1, min(_MAX_WEIGHT, int(wish.get("weight") or 1)))))
+            found.append(_affinity(expressions[0], weight=max(1, min(MAX_WEIGHT, int(wish.get("weight") or 1)))))
     return found
 
 
@@ -134,22 +148,22 @@ def _expressions(term: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 def _affinity(expression: Mapping[str, Any], weight: int = 0) -> Affinity:
     operator = str(expression.get("operator"))
-    if operator not in _OPERATORS:
+    if operator not in OPERATORS:
         raise Refused(f"node affinity with the operator {operator[:40]!a} is not supported")
     values = tuple([str(value) for value in expression.get("values") or []])
-    return Affinity(label=str(expression.get("key")), op=_OPERATORS[operator], values=values, weight=weight)
+    return Affinity(label=str(expression.get("key")), op=OPERATORS[operator], values=values, weight=weight)
 
 
 def _toleration(written: Mapping[str, Any]) -> Toleration:
     effect, operator = str(written.get("effect") or ""), str(written.get("operator") or "Equal")
-    if effect not in _EFFECTS or operator not in ("Equal", "Exists"):
+    if effect not in EFFECTS or operator not in ("Equal", "Exists"):
         raise Refused(f"a toleration with operator {operator[:40]!a} and effect {effect[:40]!a} is not supported")
     exists = operator == "Exists"
     return Toleration(
         key=str(written.get("key") or ""),
         op=TolerationOp.EXISTS if exists else TolerationOp.EQUAL,
         value="" if exists else str(written.get("value") or ""),
-        effect=_EFFECTS[effect],
+        effect=EFFECTS[effect],
     )
 
 
