@@ -98,22 +98,24 @@ class LogStream:
         self._url = access.url + path
         parts = urlsplit(self._url)
         port = parts.port or (443 if parts.scheme == "https" else 80)
-        try:
-            plain = socket.create_connection((parts.hostname or "", port), timeout=TIMEOUT_S)
-            # Of a socket with TLS another thread must not touch more than the file descriptor.
-            self._same = plain.dup()
-            line = plain
-            if access.trust is not None:
-                line = access.trust.wrap_socket(plain, server_hostname=parts.hostname)
-            connection = http.client.HTTPConnection(parts.netloc)
-            connection.sock = line
-            connection.request("GET", f"{parts.path}?{parts.query}", headers=_headers(access))
-            self._answer = connection.getresponse()
-            line.settimeout(SILENCE_S)
-            if self._answer.status != 200:
-                raise _refusal(self._answer.status, self._answer.read(MAX_BYTES), self._url)
-        except (OSError, http.client.HTTPException, ValueError) as error:
-            raise _lost(self._url, error) from error
+        with contextlib.ExitStack() as opened:
+            try:
+                plain = opened.enter_context(socket.create_connection((parts.hostname or "", port), timeout=TIMEOUT_S))
+                # Of a socket with TLS another thread must not touch more than the file descriptor.
+                self._same = opened.enter_context(plain.dup())
+                line = plain
+                if access.trust is not None:
+                    line = opened.enter_context(access.trust.wrap_socket(plain, server_hostname=parts.hostname))
+                connection = http.client.HTTPConnection(parts.netloc)
+                connection.sock = line
+                connection.request("GET", f"{parts.path}?{parts.query}", headers=_headers(access))
+                self._answer = opened.enter_context(contextlib.closing(connection.getresponse()))
+                line.settimeout(SILENCE_S)
+                if self._answer.status != 200:
+                    raise _refusal(self._answer.status, self._answer.read(MAX_BYTES), self._url)
+            except (OSError, http.client.HTTPException, ValueError) as error:
+                raise _lost(self._url, error) from error
+            self._opened = opened.pop_all()
 
     def read(self) -> Iterator[bytes]:
         """Yield what comes, until the end of the log. Raises PodUnreachable where the connection ends before."""
@@ -129,8 +131,7 @@ class LogStream:
 
     def free(self) -> None:
         """Give back what the stream holds. For the thread that reads, once it does not any more."""
-        self._answer.close()
-        self._same.close()
+        self._opened.close()
 
 
 def _headers(access: Access) -> dict[str, str]:
