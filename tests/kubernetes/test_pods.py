@@ -199,10 +199,10 @@ def test_what_goes_wrong_with_a_pod_is_said(pods: Pods) -> None:
     assert "exit code 137, by signal 9" in killed.communicate(timeout=60)[1]
     assert "OOMKilled" in hungry.communicate(timeout=60)[1]
     assert (killed.returncode, hungry.returncode) == (137, 137)
-    until(lambda: "ImagePullBackOff" in json.dumps(pods.all()), "the image was asked for twice")
-    for waits, words in ((large, "Unschedulable: 0/1 nodes are available"), (missing, "ErrImagePull: ")):
+    for waits, words in ((large, ": Unschedulable: 0/1 nodes are available"), (missing, ": ErrImagePull: ")):
+        assert waits.stderr is not None
+        assert any(words in line for line in waits.stderr), words
         os.kill(waits.pid, signal.SIGTERM)
-        said = waits.communicate(timeout=60)[1]
-        assert said.count(words) == 1, said
+        assert "is deleted, with 1 s for the container to end" in waits.communicate(timeout=60)[1]
         assert waits.returncode == 143
     until(lambda: not pods.all(), "nothing is left")
