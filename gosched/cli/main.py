@@ -69,6 +69,7 @@ OF_OTHERS = {
     "slurm-aliases": "Install commands by Slurm's names that call goschedctl.",
     "spark-submit": "Run an application of Spark, by the options of Spark's spark-submit.",
     "yarn": "Look at a YARN cluster, submit an application to it, end one.",
+    "kube": "Run commands as pods of a Kubernetes cluster.",
     "import": "Make files of gosched out of what other schedulers have.",
     "export": "Make files of other schedulers out of files of gosched.",
 }

@@ -37,11 +37,17 @@ def figure() -> Callable[[str], None]:
 
 
 @pytest.fixture(scope="session")
-def kube(figure: Callable[[str], None]) -> Iterator[Cluster]:
+def bare(figure: Callable[[str], None]) -> Iterator[Cluster]:
+    """Without images of ours."""
     began = time.monotonic()
     with cluster(keep_logs=LOGS) as running:
         figure(f"Kubernetes ready after {time.monotonic() - began:.1f} s")
-        running.add_volumes(VOLUMES)
-        with image_archive() as archive:
-            running.load(archive)
         yield running
+
+
+@pytest.fixture(scope="session")
+def kube(bare: Cluster) -> Cluster:
+    bare.add_volumes(VOLUMES)
+    with image_archive() as archive:
+        bare.load(archive)
+    return bare

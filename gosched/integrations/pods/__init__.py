@@ -1,0 +1,1 @@
+"""Pods of a Kubernetes cluster that run tasks of gosched."""
