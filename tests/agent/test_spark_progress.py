@@ -101,6 +101,12 @@ def test_whatever_an_application_says_a_heartbeat_can_carry(driver: Task) -> Non
     assert (len(found.stages), found.more_stages, found.history) == (8, 392, "")
 
 
+def test_one_whose_id_is_no_text_says_nothing(driver: Task) -> None:
+    with serving(*map(Answer, ([{"id": "\ud800"}], SETTINGS, []))) as script:
+        listens(driver, script)
+        assert looks(looking_at(driver)) == {}
+
+
 @pytest.mark.parametrize("port", ["", "0", "65536", "-1", "40 40", "99999999", "\u0663", "ui"])
 def test_what_is_no_port_is_not_asked(driver: Task, port: str) -> None:
     (driver.spool.path / "work" / "spark" / "ui-port").write_text(port)

@@ -157,7 +157,10 @@ def test_a_directory_that_the_node_lacks_is_said_and_the_output_is_in_the_logs(u
     assert said.stdout.count("/work\n") == 2
 
 
-def test_the_commands_show_and_change_jobs_in_familiar_columns(user: User, tmp_path: Path) -> None:
+def test_the_commands_show_and_change_jobs_in_familiar_columns(
+    user: User, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # where the output of jobs goes
     assert user.run("slurm-aliases", "install", str(tmp_path)).returncode == 0
     assert user.run("-h", program=str(tmp_path / "squeue")).returncode == 0
 

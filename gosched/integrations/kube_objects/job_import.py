@@ -193,6 +193,8 @@ def _job(found: _Import, each: Found) -> JobSpec:
     kept = {key: text for key, text in labels.items() if key not in _OWN_LABELS}
     parallelism = whole(spec, "parallelism", 1)
     count = whole(spec, "completions", max(1, parallelism))
+    if count < 1:
+        raise ValueError("completions is 0: it runs nothing")
     limit_s = whole(spec, "activeDeadlineSeconds", 0)
     if group_ref(job.tenant, texts(metadata, "labels"), texts(metadata, "annotations"), pod):
         if parallelism != count:
@@ -206,6 +208,9 @@ def _job(found: _Import, each: Found) -> JobSpec:
     if count > 1 and "backoffLimit" in spec:
         advice = "each element of the array has as many retries of its own"
         found.notes.append(Note(name=f"backoffLimit of {where}", value=str(spec["backoffLimit"]), advice=advice))
+    if limit_s:
+        advice = "it bounds each attempt of each task, not all of them together"
+        found.notes.append(Note(name=f"activeDeadlineSeconds of {where}", value=str(limit_s), advice=advice))
     array = NO_ARRAY
     if count > 1:
         at_once = min(max(1, parallelism), count, MAX_PARALLEL)

@@ -6,7 +6,7 @@ Invariant: no order is taken before both sides have been listed.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any
 
@@ -41,7 +41,8 @@ log = structlog.get_logger()
 
 
 class Bridge:
-    """`address`: under which the masters reach this program. `queue`: of pods that name none."""
+    """`address`: under which the masters reach this program. `queue`: of pods that name none. `holds`: whether no other
+    bridge serves the cluster."""
 
     def __init__(
         self,
@@ -55,11 +56,13 @@ class Bridge:
         queue: str,
         address: str,
         heartbeat_ms: int,
+        holds: Callable[[], bool],
     ) -> None:
         self._api = api
         self._cluster = cluster
         self._address = address
         self._heartbeat_ms = heartbeat_ms
+        self._holds = holds
         self._masters = Masters(masters, connect)
         self._world = World(scheduler)
         self._tasks = Tasks(self._news_of)
@@ -74,6 +77,7 @@ class Bridge:
             self._said,
             cluster=cluster,
             queue=queue,
+            holds=holds,
         )
         self._binder = Binder(
             api, self._world, self._tasks, self._submitting.shape_of, self._evictions.begin, self._spawn
@@ -169,6 +173,7 @@ class Bridge:
             self,
             partial(self._offer, node.name, node),
             partial(self._unfit, node),
+            self._holds,
             self._heartbeat_ms,
         )
         self._by_name[node.name] = self._by_id[node.uid] = session

@@ -1,16 +1,17 @@
 """The Lease that lets one bridge alone serve a Kubernetes cluster.
 
 Another holder's lease has expired once it has not changed for its whole duration by this machine's monotonic clock, so
-no two clocks need to agree. A bridge that cannot reach the API server goes on: it binds nothing meanwhile, and whoever
-holds the lease when the server answers again is the one that stays.
+no two clocks need to agree. A bridge that cannot renew does not end, since the API server may be away for all: it tells
+the masters that its nodes live, and begins nothing until it knows that nobody else has the lease.
 
-Invariant: `keep` returns by an exception alone.
+Invariant: while `holds`, no other bridge has the lease. `keep` returns by an exception alone.
 """
 
 from __future__ import annotations
 
 import asyncio
 import datetime
+import math
 import time
 from http import HTTPStatus
 from typing import Any, NoReturn
@@ -40,8 +41,14 @@ class Lease:
         self._name = name
         self._holder = holder
         self._held: dict[str, Any] = {}  # the lease as this bridge wrote it last
+        self._renewed = -math.inf  # before it was sent
+        self._answered = False  # by the API server, ever
         self._fails = False  # and that was said
         self._seen = ("", 0.0)  # another's lease: its version, and since when it has not changed
+
+    def holds(self) -> bool:
+        """Return whether the lease is this bridge's for certain."""
+        return bool(self._held) and time.monotonic() - self._renewed < LEASE_S
 
     async def acquire(self) -> None:
         """Return once this bridge holds the lease. Raises CannotConnect where it may not."""
@@ -74,29 +81,42 @@ class Lease:
         """Renew the lease, or take one that nobody holds; return whether it is held now. Raises LeaseLost,
         CannotConnect."""
         try:
-            found = await self._read()
-            spec = (found or {}).get("spec") or {}
-            other = str(spec.get("holderIdentity") or "")
-            if other not in ("", self._holder):
-                if self._held:
-                    self._held = {}
-                    raise LeaseLost(f"{other} serves this cluster now (lease {NAMESPACE}/{self._name}); this one ends")
-                if not self._has_expired(found or {}, spec):
-                    return False
-            self._held = await self._write(self._renewed(spec, taken=other != self._holder), found)
+            async with asyncio.timeout(LEASE_S):
+                found = await self._read()
+                self._answered = True
+                spec = (found or {}).get("spec") or {}
+                other = str(spec.get("holderIdentity") or "")
+                if other not in ("", self._holder):
+                    if self._held:
+                        self._held = {}
+                        raise LeaseLost(
+                            f"{other} serves this cluster now (lease {NAMESPACE}/{self._name}); this one ends"
+                        )
+                    if not self._has_expired(found or {}, spec):
+                        return False
+                began = time.monotonic()
+                self._held = await self._write(self._spec(spec, taken=other != self._holder), found)
+                self._renewed = began
+        except TimeoutError:
+            return self._failed("the API server is slow")
         except KubeError as error:
-            self._seen = ("", 0.0)  # while the server does not answer, nobody can renew
             # An API server that has just started forbids for a moment what it does not know yet.
-            if error.status == HTTPStatus.FORBIDDEN and not self._held:
+            if error.status == HTTPStatus.FORBIDDEN and not self._answered:
                 raise CannotConnect(
                     f"{error}: apply deploy/kubernetes/scheduler-rbac.yaml, which lets it hold a lease"
                 ) from error
-            if error.status != HTTPStatus.CONFLICT and not self._fails:  # of a conflict the next look says with whom
-                self._fails = True
-                log.warning("the lease could not be renewed; it is tried again", lease=self._name, why=str(error))
-            return False
+            if error.status == HTTPStatus.CONFLICT:  # the next look says with whom
+                return False
+            return self._failed(str(error))
         self._fails = False
         return True
+
+    def _failed(self, why: str) -> bool:
+        self._seen = ("", 0.0)  # while the server does not answer, nobody can renew
+        if not self._fails:
+            self._fails = True
+            log.warning("the lease could not be renewed; it is tried again", lease=self._name, why=why)
+        return False
 
     def _has_expired(self, found: dict[str, Any], spec: dict[str, Any]) -> bool:
         version, since = self._seen
@@ -107,7 +127,7 @@ class Lease:
         duration = spec.get("leaseDurationSeconds")
         return now - since > (duration if isinstance(duration, int) else LEASE_S)
 
-    def _renewed(self, spec: dict[str, Any], *, taken: bool) -> dict[str, Any]:
+    def _spec(self, spec: dict[str, Any], *, taken: bool) -> dict[str, Any]:
         now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         changes = spec.get("leaseTransitions")
         return {

@@ -93,6 +93,8 @@ async def _run(
     address = advertised(settings, listen, bind(server, tls, listen))
     api = await KubeApi.open(kubeconfig, context)
     client = AsyncGoSchedClient(None if tls else ",".join(settings.masters))
+    # Where the port is a fixed one, whoever starts again on this host is the holder that ended, and need not wait.
+    lease = Lease(api, f"{NAME}-{scheduler}", f"{socket.gethostname()} {address}")
     bridge = Bridge(
         api,
         client,
@@ -103,9 +105,8 @@ async def _run(
         queue=queue,
         address=address,
         heartbeat_ms=settings.heartbeat_ms,
+        holds=lease.holds,
     )
-    # Where the port is a fixed one, whoever starts again on this host is the holder that ended, and need not wait.
-    lease = Lease(api, f"{NAME}-{scheduler}", f"{socket.gethostname()} {address}")
     try:
         await until_first(asked_to_end.wait(), _lead(lease, bridge, server), *([tls.watch()] if tls else []))
     finally:

@@ -101,7 +101,8 @@ class Masters:
 
 
 class NodeSession:
-    """`offer` returns what the node offers now, and `unfit` why it takes no new tasks."""
+    """`offer` returns what the node offers now, `unfit` why it takes no new tasks, and `holds` whether no other bridge
+    may have registered it."""
 
     def __init__(
         self,
@@ -111,6 +112,7 @@ class NodeSession:
         obeys: Obeys,
         offer: Offers,
         unfit: Callable[[], str],
+        holds: Callable[[], bool],
         heartbeat_ms: int,
     ) -> None:
         self.name = name
@@ -123,6 +125,7 @@ class NodeSession:
         self._obeys = obeys
         self._offer = offer
         self._unfit = unfit
+        self._holds = holds
         self._limit_ms = heartbeat_ms
         self._heartbeat_s = heartbeat_ms / 1000
         self._known: RegisterNode | None = None  # what the masters know
@@ -174,11 +177,13 @@ class NodeSession:
     async def _exchange(self, channel: Any, stub: Any) -> None:
         """Register if need be, report, and then tell what the node offers now: masters refuse a node that offers less
         than they believe that its tasks hold, so they are told first of those that have ended."""
-        if self._known is None and not await self._register(stub, self._offer(self.incarnation, whole=True)):
+        if self._known is None and not (
+            self._holds() and await self._register(stub, self._offer(self.incarnation, whole=True))
+        ):
             return
         await self._heartbeat(channel, stub)
         offer = self._offer(self.incarnation, whole=False)
-        if self._known is not None and offer != self._known and not self.ends:
+        if self._known is not None and offer != self._known and not self.ends and self._holds():
             await self._register(stub, offer)
 
     async def _register(self, stub: Any, offer: RegisterNode) -> bool:

@@ -64,7 +64,9 @@ class Submitting:
         *,
         cluster: str,
         queue: str,
+        holds: Callable[[], bool],
     ) -> None:
+        """`holds` returns whether no other bridge serves the cluster."""
         self._client = client
         self._world = world
         self._tasks = tasks
@@ -73,6 +75,7 @@ class Submitting:
         self._said = said
         self._cluster = cluster
         self._queue = queue
+        self._holds = holds
         self.binder: Binder  # which asks this one for shapes
         self.wake = asyncio.Event()
         self._jobs: dict[str, KnownJob] = {}  # live ones, by id
@@ -115,6 +118,8 @@ class Submitting:
             except TimeoutError:
                 pass
             self.wake.clear()
+            if not self._holds():  # what it knows of the pods may be old: it would cancel jobs of others
+                continue
             try:
                 await self._pass()
                 failing = ""

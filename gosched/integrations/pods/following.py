@@ -15,11 +15,13 @@ from dataclasses import dataclass, field
 from gosched.integrations.pods.api import Json, PodApi
 from gosched.integrations.pods.errors import PodConflict, PodDenied, PodError, PodNotFound, PodRefused, PodUnreachable
 from gosched.integrations.pods.output import Output
-from gosched.integrations.pods.reading import ALLOCATION, Pod, read_pod
+from gosched.integrations.pods.reading import ALLOCATION, FOLLOWER, Pod, read_pod
 from gosched.integrations.pods.wanted import Owner
 
 #: How long the API server may not answer while a pod is followed.
 LOST_S = 600.0
+#: How long it may not give the rest of the log of a container that has ended: a node that is gone has taken it along.
+LOG_S = 60.0
 KILLED_BY_SIGNAL = 143
 FAILED = 1
 #: Lines about one pod; a pull that fails is tried for ever, with ever other words.
@@ -59,6 +61,10 @@ class Run:
     def name(self) -> str:
         return str(self.wanted["metadata"]["name"])
 
+    @property
+    def follower(self) -> str:
+        return str(self.wanted["metadata"]["annotations"][FOLLOWER])
+
     def tell(self, line: str) -> None:
         """Say something about the pod, once."""
         if line not in self._said and len(self._said) < MOST_SAID:
@@ -92,10 +98,20 @@ class Run:
 
 
 def run_to_end(run: Run) -> int:
-    """Return the exit code of the container. Raises PodError."""
+    """Return the exit code of the container. Raises PodError, and what `write` has raised; then the pod is deleted."""
     pod = _begin(run)
     if pod is None:
         return KILLED_BY_SIGNAL
+    try:
+        return _follow(run, pod)
+    except PodError:  # the API server is lost
+        raise
+    except Exception:  # nobody takes its output any more
+        _clean_up(run, pod)
+        raise
+
+
+def _follow(run: Run, pod: Pod) -> int:
     output, asked, paused = None, False, _LEAST_PAUSE_S
     while not pod.has_ended:
         _tell(run, pod, is_ours=asked)
@@ -145,11 +161,16 @@ def _begin(run: Run) -> Pod | None:
             run.heard()
             if pod.task != run.owner.task:
                 raise PodRefused(f"pod {run.api.namespace}/{run.name} is not of this task: delete it, it is in the way")
-            if pod.allocation == run.owner.allocation:  # the answer to its creation was lost
+            if pod.follower == run.follower:  # the answer to its creation was lost
                 run.tell("created")
                 return pod
             if pod.is_leaving:
-                run.tell("an earlier start's is being deleted; waiting until it is gone")
+                run.tell("an earlier one is being deleted; waiting until it is gone")
+            elif pod.allocation == run.owner.allocation:
+                raise PodRefused(
+                    f"pod {run.api.namespace}/{run.name} is another kube run's of this task, which has one pod at a"
+                    " time: run them one behind the other, or as tasks of their own; if no such program runs, delete it"
+                )
             elif _will_do(run, pod):
                 pod = read_pod(run.api.annotate(run.name, pod.uid, {ALLOCATION: run.owner.allocation}))
                 run.tell(f"taken over from an earlier start, of attempt {pod.attempt or '?'}")
@@ -170,7 +191,7 @@ def _begin(run: Run) -> Pod | None:
 
 def _will_do(run: Run, pod: Pod) -> bool:
     """Return whether an earlier start's pod is this one's as well: it lives, or has succeeded."""
-    is_useful = not pod.has_ended or pod.exit_code == 0
+    is_useful = not pod.has_ended or (pod.exit_code == 0 and not pod.was_stopped)
     return is_useful and (run.takes_earlier or pod.attempt == run.owner.attempt)
 
 
@@ -209,6 +230,7 @@ def _tell(run: Run, pod: Pod, *, is_ours: bool) -> None:
 
 def _finish(run: Run, output: Output | None) -> None:
     """Give out the rest of the log; where it cannot be had, this is said."""
+    ends = time.monotonic() + LOG_S
     while output is not None:
         try:
             output.finish()
@@ -216,7 +238,8 @@ def _finish(run: Run, output: Output | None) -> None:
         except PodNotFound:
             return
         except PodError as error:
-            if isinstance(error, PodRefused) and not isinstance(error, PodDenied):
+            is_final = isinstance(error, PodRefused) and not isinstance(error, PodDenied)
+            if is_final or time.monotonic() > ends:
                 run.tell(f"the rest of its log cannot be had: {error}")
                 return
             run.failed(error)  # an API server that has just started denies what it allows later
@@ -237,6 +260,9 @@ def _exit_code(run: Run, pod: Pod, *, is_ours: bool) -> int:
         return KILLED_BY_SIGNAL if code is None else code
     if pod.is_leaving and not code:
         run.tell("was deleted by somebody else before it had ended")
+        return FAILED
+    if pod.was_stopped and not code:
+        run.tell("was stopped before its container had ended by itself")
         return FAILED
     if code is None:
         run.tell("has ended before its container has")

@@ -16,6 +16,7 @@ CONTAINER = "task"
 TASK = "gosched.io/task-id"
 ALLOCATION = "gosched.io/allocation"
 ATTEMPT = "gosched.io/attempt"
+FOLLOWER = "gosched.io/follower"
 _UNREMARKABLE = frozenset({"", "ContainerCreating", "PodInitializing", "Completed", "Error"})
 
 Json = dict[str, Any]
@@ -33,6 +34,8 @@ class Pod:
     allocation: str
     #: The attempt that created it.
     attempt: str
+    #: The program that created it.
+    follower: str
     #: Name of its node; empty: it has none yet.
     node: str
     #: Somebody has deleted it.
@@ -40,6 +43,8 @@ class Pod:
     #: Its container has begun: there is a log.
     has_started: bool
     has_ended: bool
+    #: It was ended as a whole, by its node or a deadline: whatever its container says.
+    was_stopped: bool
     #: Of the container; None: there is none.
     exit_code: int | None
     #: Why it ended, or does not start; one line for each part. Empty: nothing is worth a word.
@@ -65,10 +70,12 @@ def read_pod(answer: Json) -> Pod:
         task=_text(annotations, TASK),
         allocation=_text(annotations, ALLOCATION),
         attempt=_text(annotations, ATTEMPT),
+        follower=_text(annotations, FOLLOWER),
         node=_text(spec, "nodeName"),
         is_leaving=bool(_text(metadata, "deletionTimestamp")),
         has_started=ended is not None or state.get("running") is not None,
         has_ended=ended is not None or phase in ("Succeeded", "Failed"),
+        was_stopped=phase == "Failed" and bool(_text(status, "reason")),
         exit_code=_exit_code(_child(state, "terminated")) if ended is not None else None,
         words=tuple([line for line in words if line]),
     )

@@ -17,7 +17,7 @@ from gosched.config.tree import read_documents
 from gosched.config.written import cpus, memory
 from gosched.core.resources import MILLI
 from gosched.integrations.pods.errors import PodMisused
-from gosched.integrations.pods.reading import ALLOCATION, ATTEMPT, CONTAINER, TASK
+from gosched.integrations.pods.reading import ALLOCATION, ATTEMPT, CONTAINER, FOLLOWER, TASK
 
 GPU = "nvidia.com/gpu"
 _NAME_CHARS = 63  # of a host's name, which a pod's becomes
@@ -91,6 +91,7 @@ def wanted(
         **({"gosched.io/job": _label(owner.job), ATTEMPT: _label(owner.attempt)} if owner.job else {}),
     }
     annotations |= {TASK: owner.task, ALLOCATION: owner.allocation, ATTEMPT: owner.attempt}
+    annotations[FOLLOWER] = secrets.token_hex(6)
     # The one who starts it again is gosched.
     spec |= {"restartPolicy": "Never", "terminationGracePeriodSeconds": grace_s}
     container = _container(spec)

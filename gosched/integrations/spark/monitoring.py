@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 from gosched.config.errors import shown
 from gosched.integrations.spark import answers
-from gosched.integrations.spark.errors import SparkMisused
+from gosched.integrations.spark.errors import SparkBadAnswer, SparkMisused
 from gosched.integrations.spark.records import SparkApplication, SparkExecutor, SparkStage
 from gosched.integrations.spark.server import SparkServer
 
@@ -54,4 +54,7 @@ class SparkClient:
 def _of(id: str) -> str:
     if not id or id in (".", ".."):
         raise SparkMisused(f"{shown(id)} is no id of an application, such as app-20261201120000-0000")
-    return f"api/v1/applications/{quote(id, safe='')}"
+    try:
+        return f"api/v1/applications/{quote(id, safe='')}"
+    except UnicodeEncodeError as error:  # half of a character
+        raise SparkBadAnswer(f"{shown(id)} is no id of an application") from error

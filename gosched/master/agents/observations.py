@@ -67,8 +67,15 @@ def _bounded_progress(message: node_pb2.SparkProgress) -> node_pb2.SparkProgress
         more_stages=max(0, message.more_stages),
     )
     for stage in message.stages[:MAX_SPARK_STAGES]:
-        kept.stages.add().CopyFrom(stage)
-        kept.stages[-1].name = _line(stage.name, MAX_SPARK_NAME_LENGTH)
+        kept.stages.add(  # field by field: what this release does not know may be of any size
+            id=stage.id,
+            attempt=stage.attempt,
+            name=_line(stage.name, MAX_SPARK_NAME_LENGTH),
+            tasks=stage.tasks,
+            done=stage.done,
+            running=stage.running,
+            failed=stage.failed,
+        )
     return kept
 
 

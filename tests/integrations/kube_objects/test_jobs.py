@@ -281,7 +281,7 @@ def test_a_job_is_an_array_or_a_gang() -> None:
     assert (array.array.size, array.array.parallelism, array.tenant, array.hold) == (10, 4, "team", True)
     assert (array.retry.max_restarts, array.timeout_ms, array.stop_grace_ms) == (2, 60_000, 30_000)
     assert RetryCause.FAILED in array.retry.when
-    assert names(found) == ["backoffLimit of Job team/j"]
+    assert names(found) == ["backoffLimit of Job team/j", "activeDeadlineSeconds of Job team/j"]
     gang_label = {"scheduling.x-k8s.io/pod-group": "g", "gosched.io/queue": "research"}
     (gang,) = imported(job(labels=gang_label, parallelism=4, completions=4)).jobs
     assert (gang.array.size, gang.task_count, gang.gang.min_tasks, gang.queue) == (0, 4, 4, "research")

@@ -24,22 +24,27 @@ class Server:
         self.lease: Json | None = None
         self.refuses: KubeError | None = None
         self.writes = 0
+        self.conflicts = 0
 
     async def get(self, path: str) -> Json:
         self._answer()
-        if self.lease is None:
+        found = self.lease
+        await asyncio.sleep(0)  # others ask meanwhile
+        if found is None:
             raise KubeError(404, "not found")
-        return self.lease
+        return found
 
     async def post(self, path: str, body: Json) -> Json:
         self._answer()
         if self.lease is not None:
+            self.conflicts += 1
             raise KubeError(409, "exists")
         return self._written(body)
 
     async def put(self, path: str, body: Json) -> Json:
         self._answer()
         if self.lease is None or body["metadata"]["resourceVersion"] != self.lease["metadata"]["resourceVersion"]:
+            self.conflicts += 1
             raise KubeError(409, "changed")
         return self._written(body)
 
@@ -141,12 +146,15 @@ def test_a_server_that_was_away_costs_nobody_the_lease(clock: Clock) -> None:
         keeps = asyncio.create_task(first.keep())
         waits = asyncio.create_task(lease(server, "b").acquire())
         assert await is_waiting(waits)
+        assert first.holds()
         server.refuses = KubeUnreachable("away")
         await asyncio.sleep(0.1)
         clock.now += 10 * LEASE_S
         assert not keeps.done()
+        assert not first.holds(), "somebody else may have it by now"
         server.refuses = None
         assert await is_waiting(waits)
+        assert first.holds()
         assert server.spec["holderIdentity"] == "a"
         for work in (keeps, waits):
             work.cancel()
@@ -168,6 +176,7 @@ def test_of_two_that_are_as_fast_one_has_it(clock: Clock) -> None:
         works = [asyncio.create_task(lease(server, name).acquire()) for name in "abc"]
         done, left = await asyncio.wait(works, timeout=0.2)
         assert (len(done), len(left), server.spec["leaseTransitions"]) == (1, 2, 1)
+        assert server.conflicts == 2
         for work in left:
             work.cancel()
 

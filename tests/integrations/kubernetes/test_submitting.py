@@ -33,7 +33,15 @@ def test_a_pod_whose_claim_cannot_be_read_holds_up_no_other() -> None:
     nothing: Any = None
     api: Any = RefusingApi()
     submitting = Submitting(
-        nothing, nothing, nothing, nothing, Volumes(api), said, cluster="kubernetes", queue="default"
+        nothing,
+        nothing,
+        nothing,
+        nothing,
+        Volumes(api),
+        said,
+        cluster="kubernetes",
+        queue="default",
+        holds=lambda: True,
     )
     volumes = [{"name": "v", "persistentVolumeClaim": {"claimName": "a/b"}}]
     spec = {"schedulerName": "gosched", "containers": [], "volumes": volumes}

@@ -19,6 +19,7 @@ class ApiServer:
         self.pod: Json | None = None
         self.asked: list[tuple[str, Json]] = []
         self.log = b""
+        self.log_status = 200
         self.url = ""
         #: Takes the method; what it returns goes in place of an answer.
         self.instead: Callable[[str], Answer | None] = lambda method: None
@@ -66,7 +67,7 @@ class ApiServer:
             answer = self.pod
             self.pod = None if self.forgets else self.pod
             return 200, answer
-        return 200, self.log if "/log?" in path else self.pod
+        return (self.log_status, self.log) if "/log?" in path else (200, self.pod)
 
 
 @contextlib.contextmanager

@@ -67,10 +67,12 @@ def test_it_is_created_followed_printed_and_deleted(server: ApiServer) -> None:
         ({"terminated": {"exitCode": 143}}, 143, "its container has ended with exit code 143, by signal 15"),
         ({"terminated": {"exitCode": -1}}, 1, "its container has ended with exit code 1"),
         ({}, 1, "Evicted: the node was low on memory"),
+        ({"terminated": {"exitCode": 0}}, 1, "was stopped before its container had ended by itself"),
     ],
 )
 def test_each_end_has_its_exit_code_and_words(server: ApiServer, state: dict, code: int, said: str) -> None:  # type: ignore[type-arg]
-    more = {} if state else {"reason": "Evicted", "message": "the node was low on memory"}
+    is_evicted = state.get("terminated", {"exitCode": 0})["exitCode"] == 0
+    more = {"reason": "Evicted", "message": "the node was low on memory"} if is_evicted else {}
     server.tick = lambda: server.pod and server.set_state(state, "Failed", **more)
     followed = Followed(server)
     assert followed.end() == code
@@ -135,7 +137,34 @@ def test_one_that_is_being_deleted_is_waited_for(server: ApiServer) -> None:
     server.tick = pass_time
     followed = Followed(server)
     assert followed.end() == 0
-    assert followed.said == ["an earlier start's is being deleted; waiting until it is gone", "created"]
+    assert followed.said == ["an earlier one is being deleted; waiting until it is gone", "created"]
+
+
+def test_a_second_run_of_the_same_task_gets_no_pod_of_its_own_while_the_first_one_runs(server: ApiServer) -> None:
+    server.keep(pod(OWN))
+    with pytest.raises(PodRefused, match="is another kube run's of this task, which has one pod at a time"):
+        Followed(server).end()
+    assert server.count("DELETE") == 0
+
+
+def test_one_that_was_stopped_from_outside_is_no_success_of_an_earlier_start(server: ApiServer) -> None:
+    server.keep(pod(EARLIER))
+    server.set_state({"terminated": {"exitCode": 0}}, "Failed", reason="Evicted")
+    server.tick = lambda: server.pod and server.count("DELETE") and server.end(0)
+    followed = Followed(server)
+    assert followed.end() == 0
+    assert followed.said == ["an earlier start's is deleted first", "created"]
+
+
+def test_a_success_whose_log_is_gone_with_its_node_is_a_success(
+    server: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(following, "LOG_S", 0.0)
+    server.tick = lambda: server.end(0)
+    server.log_status = 503
+    followed = Followed(server)
+    assert followed.end() == 0
+    assert "the rest of its log cannot be had" in followed.said[1]
 
 
 def test_a_pod_of_somebody_else_is_left_alone(server: ApiServer) -> None:
@@ -244,3 +273,4 @@ def test_output_that_cannot_be_written_ends_it(server: ApiServer) -> None:
     followed.run.write = broken
     with pytest.raises(BrokenPipeError):
         followed.end()
+    assert server.pod is None, "it does not run on for nobody"

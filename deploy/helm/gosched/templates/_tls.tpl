@@ -8,7 +8,7 @@
 
 {{- define "gosched.agentSecret" -}}
 {{- if eq .Values.tls.mode "existing" -}}
-{{- required "tls.mode is existing: name the secret of the agents' certificate with tls.existing.agentSecret, or set agent.enabled=false" .Values.tls.existing.agentSecret -}}
+{{- required "tls.mode is existing: name the secret of the agents' certificate with tls.existing.agentSecret, or set agent.enabled=false and kubeScheduler.enabled=false" .Values.tls.existing.agentSecret -}}
 {{- else -}}
 {{ include "gosched.fullname" . }}-agent-tls
 {{- end -}}
