@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -53,10 +55,6 @@ class Bridge:
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(words, stderr=log, env=os.environ)
 
-    def signal(self, number: int) -> None:
-        assert self._process is not None
-        self._process.send_signal(number)
-
     def ended(self) -> int:
         """Return the exit code, once it ends."""
         assert self._process is not None
@@ -82,11 +80,69 @@ class Bridge:
         return [json.loads(line) for line in self.text.splitlines() if line.startswith("{")]
 
 
-def limited_kubeconfig(control: Cluster, file: Path) -> Path:
+class Way:
+    """A way to the API server that can be cut: what is on it breaks off, and nobody gets on."""
+
+    def __init__(self, control: Cluster) -> None:
+        host, _, port = control.api.removeprefix("https://").rpartition(":")
+        self.host = host
+        self._end = (host, int(port))
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self._pairs: list[socket.socket] = []
+        self._is_cut = False
+        self.address = f"https://127.0.0.1:{self._listening.getsockname()[1]}"
+        self._threads: list[threading.Thread] = []
+        self._start(self._accept)
+
+    def cut(self) -> None:
+        self._is_cut = True
+        for one in self._pairs:
+            with suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+
+    def mend(self) -> None:
+        self._is_cut = False
+
+    def close(self) -> None:
+        self.cut()
+        self._listening.shutdown(socket.SHUT_RDWR)  # wakes who accepts
+        for thread in self._threads:
+            thread.join(END_S)
+        for one in (self._listening, *self._pairs):
+            one.close()
+
+    def _start(self, work: Callable[..., None], *ends: socket.socket) -> None:
+        self._threads.append(threading.Thread(target=work, args=ends, daemon=True))
+        self._threads[-1].start()
+
+    def _accept(self) -> None:
+        with suppress(OSError):  # it is closed
+            while True:
+                near, _ = self._listening.accept()
+                if self._is_cut:
+                    near.close()
+                    continue
+                far = socket.create_connection(self._end, timeout=END_S)
+                far.settimeout(None)
+                self._pairs += [near, far]
+                self._start(self._copy, near, far)
+                self._start(self._copy, far, near)
+
+    def _copy(self, one: socket.socket, other: socket.socket) -> None:
+        with suppress(OSError):
+            while data := one.recv(65536):
+                other.sendall(data)
+        with suppress(OSError):
+            other.shutdown(socket.SHUT_RDWR)
+
+
+def limited_kubeconfig(control: Cluster, file: Path, way: Way | None = None) -> Path:
     """Write a kubeconfig of the account that may do what docs/operations/kubernetes-scheduler.md says, and no more."""
     control.kubectl("apply", "-f", str(RIGHTS))
     token = control.kubectl("create", "token", "gosched-kube", "-n", "kube-system").strip()
     cluster = {"server": control.api, "certificate-authority": str(control.pki / "ca.crt")}
+    if way is not None:
+        cluster |= {"server": way.address, "tls-server-name": way.host}
     config = {
         "apiVersion": "v1",
         "kind": "Config",

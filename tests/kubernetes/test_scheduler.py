@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import signal
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,17 @@ from gosched.client import GoSchedClient
 from gosched.config.jobs.jobfile import parse_job_file
 from gosched.config.load import load_agent_settings
 from gosched.core.records.job import Job, JobState
-from tests.kubernetes.scheduling import BRIDGE, Bridge, Pods, fresh_nodes, limited_kubeconfig, serve_pod_groups, until
+from gosched.integrations.kubernetes.submitting import LOOK_S
+from tests.kubernetes.scheduling import (
+    BRIDGE,
+    Bridge,
+    Pods,
+    Way,
+    fresh_nodes,
+    limited_kubeconfig,
+    serve_pod_groups,
+    until,
+)
 from tools.kubernetes.cluster import Cluster, cluster
 from tools.kubernetes.pretended import GONE, Api, Kubelets, Refused, condition, kubelets, node, pod
 
@@ -194,7 +204,8 @@ def test_one_bridge_alone_serves_a_cluster(
     masters: LocalCluster,
     tmp_path: Path,
 ) -> None:
-    other = Bridge(limited_kubeconfig(control, tmp_path / "other.config"), tmp_path / "other.log")
+    way = Way(control)
+    other = Bridge(limited_kubeconfig(control, tmp_path / "other.config", way), tmp_path / "other.log")
     with fresh_nodes(api, [node("shared")]):
         try:
             other.start(masters)
@@ -210,15 +221,21 @@ def test_one_bridge_alone_serves_a_cluster(
 
             bridge.start(masters)
             until("now the first one waits", lambda: bridge.said("another bridge serves this cluster"))
-            other.signal(signal.SIGSTOP)
+            way.cut()
             until("the first one has it again", lambda: bridge.said("the lease is held now"))
-            other.signal(signal.SIGCONT)
+            pods.create(pod("last"), pod("waits", cpu="100"))
+            until("the first one binds again", lambda: pods.node_of("last"))
+            jobs = ["PENDING", "RUNNING", "RUNNING", "RUNNING"]
+            until("all have jobs", lambda: job_state(client, pods) == jobs)
+            time.sleep(4 * LOOK_S)  # one that is cut off does not cancel a job whose pod it does not know
+            assert job_state(client, pods) == jobs
+            assert {task.attempt for job in jobs_of(client, pods) for task in client.get_job(job.id).tasks} == {1}
+            way.mend()
             assert other.ended() == 2
             assert " serves this cluster now (lease kube-system/gosched-kube-gosched)" in other.text.splitlines()[-1]
-            pods.create(pod("last"))
-            until("the first one binds again", lambda: pods.node_of("last"))
         finally:
             other.kill()
+            way.close()
 
 
 def test_rules_of_pods_are_kept(api: Api, pods: Pods, client: GoSchedClient) -> None:
