@@ -143,6 +143,7 @@ def test_a_file_that_was_cut_off_goes_on_with_its_request_id(ctl, master, tmp_pa
     assert result.code == 5
     assert result.err.startswith("job-0: submitted as j-1\njob-1: submitted as j-2\n")
     master.cut_off_after = None
+    monkeypatch.setattr("gosched.cli.connect.CONNECT_S", 10.0)  # now there is an answer to wait for
     again = ctl("submit", str(path), "--request-id", "r-1")
     assert (again.code, again.out.split(), len(master.jobs)) == (0, [f"j-{i}" for i in range(1, 6)], 5)
 
