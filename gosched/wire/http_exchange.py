@@ -34,6 +34,18 @@ class Reply:
     headers: Mapping[str, str]
 
 
+def server_address(text: str) -> str | None:
+    """Return the address of a server, without a slash at its end; None: that is none. What has no scheme is of http."""
+    try:
+        parts = urlsplit(text if "://" in text else f"http://{text}")
+        is_good = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+    except ValueError:
+        return None
+    if not is_good or parts.query or parts.fragment or "@" in parts.netloc:
+        return None
+    return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
+
+
 def exchange(
     url: str,
     trust: ssl.SSLContext | None,

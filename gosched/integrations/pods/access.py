@@ -15,12 +15,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from gosched.config.errors import shown
 from gosched.config.files import read_file
 from gosched.config.tree import read_documents
 from gosched.integrations.pods.errors import PodMisused
+from gosched.wire.http_exchange import server_address
 from gosched.wire.tls_files import words_of
 from gosched.wire.tls_rules import trusting
 
@@ -126,14 +126,10 @@ def _refuse_others(found: dict[str, Any], known: frozenset[str], where: str, why
 
 
 def _checked(server: object, file: str) -> str:
-    try:
-        parts = urlsplit(server if isinstance(server, str) else "")
-        is_good = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
-    except ValueError:
-        is_good = False
-    if not is_good or parts.query or parts.fragment or "@" in parts.netloc:
+    found = server_address(server) if isinstance(server, str) and "://" in server else None
+    if found is None:
         raise PodMisused(f"{file}: {shown(server)} is no address of an API server: expected https://HOST:6443")
-    return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
+    return found
 
 
 def _text(found: dict[str, Any], key: str, file: str) -> str:

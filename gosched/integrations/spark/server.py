@@ -9,7 +9,7 @@ import json
 import ssl
 from collections.abc import Sequence
 from typing import Any
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlencode
 
 from gosched.config.errors import shown
 from gosched.integrations.spark.answers import parse
@@ -21,7 +21,7 @@ from gosched.integrations.spark.errors import (
     SparkNotFound,
     SparkUnreachable,
 )
-from gosched.wire.http_exchange import Reply, TooLarge, Unreachable, exchange
+from gosched.wire.http_exchange import Reply, TooLarge, Unreachable, exchange, server_address
 from gosched.wire.tls_files import words_of
 from gosched.wire.tls_rules import trusting
 
@@ -71,14 +71,10 @@ class SparkServer:
 
 
 def _checked(url: str) -> str:
-    try:
-        parts = urlsplit(url if "://" in url else f"http://{url}")
-        is_good = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
-    except ValueError:
-        is_good = False
-    if not is_good or parts.query or parts.fragment or "@" in parts.netloc:
+    found = server_address(url)
+    if found is None:
         raise SparkMisused(f"{shown(url)} is no address of a server of Spark: expected http://HOST:PORT")
-    return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
+    return found
 
 
 def _refusal(reply: Reply, at: str) -> SparkError:

@@ -30,7 +30,7 @@ from gosched.integrations.yarn.errors import (
 )
 from gosched.integrations.yarn.fields import parse
 from gosched.integrations.yarn.records import ENDED, YarnApplication
-from gosched.wire.http_exchange import Reply, TooLarge, Unreachable
+from gosched.wire.http_exchange import Reply, TooLarge, Unreachable, server_address
 
 T = TypeVar("T")
 #: Takes the name of a host, returns the header `Authorization` for it: `Negotiate ...`, of a library for Kerberos.
@@ -148,14 +148,10 @@ class Managers:
 
 
 def _checked(url: str) -> str:
-    try:
-        parts = urlsplit(url if "://" in url else f"http://{url}")
-        is_good = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
-    except ValueError:
-        is_good = False
-    if not is_good or parts.path.strip("/") or parts.query or parts.fragment or "@" in parts.netloc:
+    found = server_address(url)
+    if found is None or urlsplit(found).path:
         raise YarnMisused(f"{shown(url)} is no address of a ResourceManager: expected http://HOST:8088")
-    return f"{parts.scheme}://{parts.netloc}"
+    return found
 
 
 def _standby(reply: Reply) -> str | None:
