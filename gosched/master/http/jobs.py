@@ -23,14 +23,13 @@ from gosched.api.json.jobs import job_detail_json, job_json, job_with_tasks
 from gosched.api.json.values import Json
 from gosched.api.usage import TaskUsage
 from gosched.config.errors import suggestion
-from gosched.config.jobs.schema import job_schema
 from gosched.config.jobs.writer import Unwritable, job_keys, job_text
 from gosched.core.commands.jobs import Action
 from gosched.core.limits import MAX_DETAIL_LENGTH, MAX_NAME_LENGTH
 from gosched.core.records.job import JobState
 from gosched.master.base.errors import invalid, unmet
 from gosched.master.http.call import Call, HttpCall, JsonResponse, Names
-from gosched.master.http.job_bodies import JSON, YAML
+from gosched.master.http.job_bodies import JOB_FILE, JSON, YAML
 from gosched.master.http.routes import Stale, answers, labels_of, moment_of, rest_router
 from gosched.master.jobs.page_tokens import MAX_TOKEN_LENGTH
 from gosched.wire.codec import to_message, to_record
@@ -154,7 +153,7 @@ async def show_job(job: str, call: Call, stale: Stale = False) -> JsonResponse:
 @router.get(
     "/jobs/{job}/spec",
     summary="Show a job as the job file that submits it again",
-    responses={200: {"description": "JobFile", "content": {kind: {"schema": job_schema()} for kind in (JSON, YAML)}}},
+    responses={200: {"description": "JobFile", "content": {kind: {"schema": JOB_FILE} for kind in (JSON, YAML)}}},
 )
 async def show_spec(job: str, call: Call, request: Request, stale: Stale = False) -> Response:
     spec = (await _detail(call, job, stale=stale)).job.spec

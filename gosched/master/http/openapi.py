@@ -9,6 +9,7 @@ from fastapi.openapi.utils import get_openapi
 
 from gosched import __version__
 from gosched.api.json.values import Json
+from gosched.config.jobs.schema import job_schema
 from gosched.master.http.problems import problem_schema
 
 _REF = "#/components/schemas/"
@@ -24,6 +25,7 @@ def openapi_document(app: FastAPI) -> Json:
         routes=app.routes,
     )
     components: Json = {}
+    _hoisted(job_schema(), components)  # JobFile, to which routes refer
     for path in document.get("paths", {}).values():
         for operation in path.values():
             responses = operation["responses"]
