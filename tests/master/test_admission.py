@@ -122,7 +122,7 @@ def test_a_repeat_of_an_admitted_submission_gets_the_first_answer(monkeypatch: p
     ("more", "words"),
     [
         ({"hold": True}, "the job is held"),
-        ({"begin_in_ms": 1000}, "the job begins later"),
+        ({"begin_in_ms": 1000}, "it begins later"),
         ({"array": Array(last=9, step=1)}, "elements of an array"),
     ],
 )

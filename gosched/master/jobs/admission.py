@@ -71,7 +71,7 @@ class Admissions:
         has no deadline. Raises ApiError when the planner has no time for it."""
         if spec.cron or not (spec.deadline_at_ms or spec.deadline_in_ms):
             return ""
-        return self._unforeseen(spec) or _line(await self._asked(new_job_id(self._clock.now_ms()), spec))
+        return _unforeseen(spec) or _line(await self._asked(new_job_id(self._clock.now_ms()), spec))
 
     async def _locked(self) -> None:
         try:
@@ -81,7 +81,7 @@ class Admissions:
             raise unavailable("too many jobs with deadlines are being submitted at once; try again") from None
 
     async def _admitted(self, job_id: str, spec: JobSpec) -> Submission:
-        unforeseen = self._unforeseen(spec)
+        unforeseen = _unforeseen(spec)
         if unforeseen:
             return _without_promise(job_id, spec, unforeseen)
         found = await self._asked(job_id, spec)
@@ -91,27 +91,15 @@ class Admissions:
 
     async def _asked(self, job_id: str, spec: JobSpec) -> Admission:
         state = self._state
-        job = Job(id=job_id, spec=spec, sequence=state.next_sequence, submitted_at_ms=self._now_ms())
+        now_ms = max(self._clock.now_ms(), state.clock_ms)
+        job = Job(id=job_id, spec=spec, sequence=state.next_sequence, submitted_at_ms=now_ms)
         return await self._cycles.queries.ask(lambda view, policy, at_ms, seed: admit(view, policy, job, at_ms, seed))
 
     def _first_run(self, spec: JobSpec) -> int:
         try:
-            return first_run_ms(spec.cron, spec.timezone, self._now_ms())
+            return first_run_ms(spec.cron, spec.timezone, max(self._clock.now_ms(), self._state.clock_ms))
         except ValueError as error:
             raise invalid(str(error)) from error
-
-    def _unforeseen(self, spec: JobSpec) -> str:
-        why = "the job waits for other jobs" if spec.after else ""
-        if spec.begin_ms(self._now_ms()) > self._now_ms():
-            why = "the job begins later"
-        if spec.is_parent:
-            why = "only the elements of an array are planned, one by one"
-        elif spec.hold:
-            why = "the job is held"
-        return f"no start is reserved for the deadline: {why}" if why else ""
-
-    def _now_ms(self) -> int:
-        return max(self._clock.now_ms(), self._state.clock_ms)
 
     @property
     def _state(self) -> ClusterState:
@@ -124,6 +112,15 @@ def _may_be_new(state: ClusterState, spec: JobSpec) -> bool:
     if namesake is not None and not namesake.state.is_final:
         return False
     return check_job(spec, state.feature_level) is None and submission_refusal(state, spec) is None
+
+
+def _unforeseen(spec: JobSpec) -> str:
+    why = "the job waits for other jobs" if spec.after else ""
+    if spec.is_parent:
+        why = "only the elements of an array are planned, one by one"
+    elif spec.hold:
+        why = "the job is held"
+    return f"no start is reserved for the deadline: {why}" if why else ""
 
 
 def _without_promise(job_id: str, spec: JobSpec, why: str) -> Submission:
