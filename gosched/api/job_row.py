@@ -49,6 +49,8 @@ class JobRow:
     held: bool
     frozen: bool
     waits_for: tuple[Dependency, ...]
+    #: It does not start for the first time before; 0: as soon as it can.
+    begin_ms: int
     deadline_ms: int
     deadline_missed: bool
     estimate_ms: int
@@ -107,6 +109,7 @@ def row_of(
         held=job.held,
         frozen=job.frozen,
         waits_for=job.waits_for,
+        begin_ms=job.begin_ms,
         deadline_ms=job.deadline_ms,
         deadline_missed=job.deadline_missed,
         estimate_ms=spec.estimate_ms,

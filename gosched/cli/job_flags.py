@@ -155,6 +155,7 @@ def submit_options(function: F) -> F:
                 metavar="JOB[:any|failure]",
                 help="Start after JOB has succeeded (any: ended; failure: failed); may be repeated.",
             ),
+            click.option("--begin", metavar="TIME", help="Do not start it before: 2026-12-01T06:00:00Z, or +6h."),
             click.option("--hold", is_flag=True, default=None, help="Do not start it before goschedctl job release."),
         )
     ):  # the option added last comes first in the help
@@ -207,8 +208,9 @@ def _overrides(flags: Mapping[str, Any]) -> list[Override]:
         Override(path=path, value=value, origin=f"--{flag}", adds=True, of_group=flag in ("env", "volume"))
         for flag, path, value in adding
     ]
-    if "deadline" in given:
-        found += _one_of("--deadline", "deadline", _deadline(given["deadline"]), ("at", "in"))
+    for key in ("begin", "deadline"):
+        if key in given:
+            found += _one_of(f"--{key}", key, _moment(given[key]), ("at", "in"))
     if "array" in given:
         found += _one_of("--array", "array", _array(given["array"]), ("range", "matrix"))
     return found
@@ -220,7 +222,7 @@ def _one_of(origin: str, key: str, values: Iterable[tuple[str, Any]], alternativ
     return [Override(path=(key, inner), value=value, origin=origin) for inner, value in changes.items()]
 
 
-def _deadline(text: str) -> list[tuple[str, Any]]:
+def _moment(text: str) -> list[tuple[str, Any]]:
     return [("in", text[1:])] if text.startswith("+") else [("at", text)]
 
 

@@ -172,6 +172,7 @@ def _about_time(job: Json) -> list[tuple[str, str]]:
         ("Part of", f"{job['parent']}, number {job['element']}" if job["parent"] else ""),
         ("Held", "until it is released: goschedctl job release" if job["held"] else ""),
         ("Waits for", dependencies(job)),
+        ("Begins", f"not before {job['begin']}" if job["begin"] else ""),
         ("Deadline", f"{job['deadline']}{missed}" if job["deadline"] else ""),
         ("Limits", ", ".join(limits)),
         ("Evicted", counted(job["preemptions"], "time") if job["preemptions"] else ""),

@@ -84,6 +84,8 @@ class Job(Tasks):
     spark: Keys | None = None
     retry: Keys | None = None
     preemption: Keys | None = None
+    #: When it begins at the earliest: {"at": ...} or {"in": "6h"}.
+    begin: Keys | None = None
     deadline: Keys | None = None
     #: How long it runs, as far as is known.
     estimate: str | timedelta | None = None

@@ -102,6 +102,7 @@ class WaitReason(StrEnum):
 
     # Of the planner, for a job that it looks at
     BACKOFF = "BACKOFF"
+    BEGIN = "BEGIN"
     CONSTRAINTS = "CONSTRAINTS"
     FRAGMENTED = "FRAGMENTED"
     GPU_MODEL = "GPU_MODEL"

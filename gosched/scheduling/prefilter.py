@@ -43,9 +43,9 @@ class PreFilter:
 
     def why_not_now(self, gang: PendingGang, shape: object) -> Explanation | None:
         """Return why the gang is not looked at now; None: it is. Sets when to plan again, if that is known."""
-        if gang.not_before_ms > self._now_ms:
+        if why := explanation.too_early(gang, self._now_ms):
             self._plan.wake_at(gang.not_before_ms)
-            return explanation.backoff(gang)
+            return why
         if gang.joins and self._budget.is_victim(gang.job_id):
             return explanation.evicted_in_this_plan()
         if self._stopped is not None:

@@ -4,6 +4,8 @@ Invariant: a parent ends after its last child, and its live children have togeth
 have (but there may always be one child). So whatever is done to a parent and its children costs no more than with one
 job.
 
+An array makes its first child at its begin; what its elements say of a begin is over then.
+
 An array that cannot make its next child (the cluster is at its bounds, a live job has the child's name) says so in
 `detail` and looks again at `not_before_ms`; meanwhile each end of one of its children makes it look too.
 """
@@ -56,7 +58,7 @@ def add_children(state: ClusterState, events: list[Event], parent_id: str) -> No
     parent = state.jobs[parent_id]
     if state.feature_level < FeatureLevel.BOUNDED:
         make_children(state, events, parent_id, MAX_TASKS)
-    elif not parent.spec.cron and _may_have_children(parent):
+    elif not parent.spec.cron and _may_have_children(state, parent):
         add_follow_up(state, parent_id, FollowUpKind.FILL)
 
 
@@ -64,7 +66,7 @@ def make_children(state: ClusterState, events: list[Event], parent_id: str, step
     """Make the children that an array may have now, up to so many steps. Return the steps, and whether there are more
     to make."""
     parent = state.jobs[parent_id]
-    if parent.spec.cron or not _may_have_children(parent):
+    if parent.spec.cron or not _may_have_children(state, parent):
         return 0, False
     array, limit, common = parent.spec.array, max_live_children(parent.spec, state.feature_level), _common_spec(parent)
     made, live, problem = parent.children.made, parent.children.live, ""
@@ -175,15 +177,15 @@ def cluster_bound_problem(state: ClusterState, tasks: int) -> str:
     return ""
 
 
-def _may_have_children(parent: Job) -> bool:
+def _may_have_children(state: ClusterState, parent: Job) -> bool:
     runs = parent.state in (JobState.PENDING, JobState.RUNNING) and parent.intent is JobIntent.RUN
-    return runs and not (parent.held or parent.waits_for)
+    return runs and not (parent.held or parent.waits_for or parent.begins_later(state.clock_ms))
 
 
 def _common_spec(parent: Job) -> JobSpec:
     """Return the spec that the children share. The elements of an array share its deadline; each run of a schedule has
     its own."""
-    spec = replace(parent.spec, hold=False, after=())
+    spec = replace(parent.spec, hold=False, after=(), begin_at_ms=0, begin_in_ms=0)
     if spec.cron:
         return replace(spec, cron="", timezone="", overlap=Overlap.UNSPECIFIED)
     return replace(spec, array=Array(), deadline_at_ms=parent.deadline_ms, deadline_in_ms=0)
@@ -247,7 +249,7 @@ def _run_problem(state: ClusterState, parent: Job, command: RunSchedule) -> str:
 def _skip_reason(state: ClusterState, parent: Job) -> str:
     """Return why a schedule has no run now, or an empty string."""
     live = parent.children.live
-    if not _may_have_children(parent):
+    if not _may_have_children(state, parent):
         return "it was held, suspended, or waited for other jobs"
     if parent.spec.overlap is Overlap.FORBID and live:
         return "the run before it has not ended"

@@ -4,7 +4,7 @@ Invariant: no stamp moves it back, nor forward by more than MAX_CLOCK_STEP_MS; o
 
 When it is set back, each moment that it has stamped later than the new time is earlier by the same span: a wait, a
 timeout or a drain has as long to go as before. What was stamped earlier is right as it is, and so is what people named:
-the deadline of a job, the times of a window.
+the begin and the deadline of a job, the times of a window.
 """
 
 from __future__ import annotations
@@ -81,12 +81,15 @@ def _set_back_records(state: ClusterState, to_ms: int, by_ms: int) -> None:
 
 
 def _set_back_jobs(state: ClusterState, command: SetClock) -> None:
-    """Give schedules their next runs; a deadline that is still to come has not been missed."""
+    """Give schedules their next runs; a deadline that is still to come has not been missed, and a job that has not
+    started waits for its begin."""
     runs = {run.job_id: run.at_ms for run in command.runs}
     for job in state.jobs.values():
         after = job
         if job.deadline_missed and not job.state.is_final and job.deadline_ms > command.to_ms:
             after = replace(after, deadline_missed=False)
+        if not job.state.is_final and job.begins_later(command.to_ms):
+            after = replace(after, not_before_ms=job.begin_ms)
         if job.id in runs and _has_runs(job):
             after = replace(after, children=replace(job.children, next_run_at_ms=runs[job.id]))
         if after is not job:

@@ -65,6 +65,8 @@ def _release(state: ClusterState, events: list[Event], dependent: Job, job: Job)
         state.put_job(replace(dependent, waits_for=left))
         return
     could_start_ms = 0 if dependent.spec.is_parent else state.clock_ms
+    if dependent.begins_later(state.clock_ms):
+        could_start_ms = dependent.begin_ms
     state.put_job(replace(dependent, waits_for=(), not_before_ms=could_start_ms))
     events.append(JobUpdated(job_id=dependent.id))
     if dependent.spec.is_parent:

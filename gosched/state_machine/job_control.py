@@ -163,5 +163,8 @@ def _to_children(state: ClusterState, events: list[Event], job: Job, kind: Follo
 
 
 def _could_start_ms(state: ClusterState, job: Job) -> int:
-    """Return the moment from which a gang's patience counts: now, unless the job still waits for its backoff."""
+    """Return the moment from which a gang's patience counts: now, unless the job still waits for its backoff or its
+    begin; of an array its begin, if it is to come."""
+    if job.begins_later(state.clock_ms):
+        return job.begin_ms
     return 0 if job.spec.is_parent else max(job.not_before_ms, state.clock_ms)

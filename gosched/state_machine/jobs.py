@@ -17,7 +17,7 @@ from gosched.core.reasons import Reason
 from gosched.core.records.job import Children, Job, JobIntent
 from gosched.core.records.tenant import Tenant
 from gosched.core.rules.finding import Finding, text_of
-from gosched.core.rules.jobs import MAX_PARENT_NAME_LENGTH, check_job
+from gosched.core.rules.jobs import MAX_PARENT_NAME_LENGTH, check_begin_in_time, check_job
 from gosched.core.rules.values import check_id, check_line, check_moment, check_name
 from gosched.core.spec.dependency import Dependency
 from gosched.core.state.cluster_state import ClusterState
@@ -46,6 +46,8 @@ def submit(state: ClusterState, command: SubmitJob, events: list[Event]) -> Outc
         return Rejected(code=Code.ALREADY_EXISTS, detail=detail)
     if command.job_id in state.jobs:
         return Rejected(code=Code.ALREADY_EXISTS, detail=f"job id {command.job_id} is taken")
+    if late := check_begin_in_time(spec, state.clock_ms):
+        return Rejected(code=Code.INVALID, detail=str(late))
     kept = kept_name_problem(state, spec.name)
     if kept:
         return Rejected(code=Code.CONFLICT, detail=kept)
@@ -104,11 +106,13 @@ def _create(
     spec = state.footprint.shared(command.spec)
     if spec.tenant not in state.tenants:
         state.put_tenant(Tenant(name=spec.tenant, created_at_ms=state.clock_ms))
+    begin_ms = spec.begin_ms(state.clock_ms)
     job = Job(
         id=command.job_id,
         spec=spec,
         sequence=state.next_sequence,
         submitted_at_ms=state.clock_ms,
+        not_before_ms=begin_ms if begin_ms > state.clock_ms else 0,
         held=spec.hold,
         waits_for=waits_for,
         children=Children(next_run_at_ms=command.next_run_at_ms if spec.cron else 0),

@@ -43,9 +43,18 @@ def test_flags_set_times_and_arrays(ctl, master):
 
 
 def test_a_deadline_may_be_a_moment_and_missing_flags_set_nothing(ctl, master):
-    assert ctl("submit", "--deadline", "2026-12-01T12:00:00Z", "--preemptible", "--", "true").code == 0
+    begin = ("--begin", "+2h")
+    assert ctl("submit", *begin, "--deadline", "2026-12-01T12:00:00Z", "--preemptible", "--", "true").code == 0
     spec = master.jobs["j-1"].spec
+    assert (spec.begin_at_ms, spec.begin_in_ms) == (0, 2 * HOUR_MS)
     assert (spec.deadline_at_ms, spec.hold, spec.preemption.preemptible, spec.is_parent) == (NOON, False, True, False)
+
+
+def test_a_job_shows_when_it_begins(ctl, master):
+    put(master, "j-1", 'name: late\nrun: x\nbegin: {at: "2026-12-01T12:00:00Z"}')
+    assert "Begins     not before 2026-12-01T12:00:00.000Z\n" in ctl("job", "show", "late").out
+    assert '"begin": "2026-12-01T12:00:00.000Z"' in ctl("job", "list", "-o", "json").out
+    assert "begin:\n  at: '2026-12-01T12:00:00+00:00'\n" in ctl("job", "show", "late", "-o", "yaml").out
 
 
 @pytest.mark.parametrize("action", ["hold", "release", "freeze", "suspend", "resume", "requeue"])

@@ -58,12 +58,13 @@ def test_groups_and_moments():
     job = Job(
         name="ps",
         tasks={"server": Tasks(run="serve"), "worker": {"run": "work", "count": 3}},
+        begin={"in": "30m"},
         deadline={"at": datetime(2030, 1, 2, tzinfo=UTC)},
         array={"range": "0-9"},
     )
     spec = spec_of(job)
     assert [(group.name, group.count) for group in spec.groups] == [("server", 1), ("worker", 3)]
-    assert spec.deadline_at_ms == 1_893_542_400_000
+    assert (spec.deadline_at_ms, spec.begin_in_ms) == (1_893_542_400_000, 1_800_000)
     assert spec.array.size == 10
 
 

@@ -188,6 +188,8 @@ def specs(draw: st.DrawFn) -> JobSpec:
     cron = draw(either(st.just(""), "0 2 * * *"))
     in_ms = draw(either(st.just(0), 60_000, MAX_DURATION_MS + 1))
     at_ms = 0 if in_ms else draw(either(st.just(0), 1, 1_796_104_800_250))
+    begin_in_ms = draw(either(st.just(0), 50_000, 70_000))
+    begin_at_ms = 0 if begin_in_ms else draw(either(st.just(0), 2, 1_796_104_800_000))
     has_signal = draw(st.booleans())
     return JobSpec(
         name=draw(names),
@@ -211,6 +213,8 @@ def specs(draw: st.DrawFn) -> JobSpec:
         stop_grace_ms=draw(durations),
         deadline_at_ms=at_ms,
         deadline_in_ms=in_ms,
+        begin_at_ms=begin_at_ms,
+        begin_in_ms=begin_in_ms,
         on_miss=draw(kinds(OnMiss.CONTINUE, OnMiss.REFUSE)) if at_ms or in_ms else OnMiss.CONTINUE,
         estimate_ms=draw(durations),
         timeout_ms=draw(either(kinds(0, 60_000), 1, MAX_DURATION_MS + 1)),

@@ -132,6 +132,39 @@ def test_a_deadline_is_a_moment_or_a_time_after_submission(deadline, at_ms, in_m
 
 
 @pytest.mark.parametrize(
+    ("begin", "at_ms", "in_ms"),
+    [("{at: 2026-12-01T07:00:00.250+01:00}", 1_796_104_800_250, 0), ("{in: 6h}", 0, 6 * 3_600_000)],
+)
+def test_a_begin_is_a_moment_or_a_time_after_submission(begin, at_ms, in_ms):
+    spec = parsed(f"begin: {begin}")
+    assert (spec.begin_at_ms, spec.begin_in_ms) == (at_ms, in_ms)
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ("begin: {}", 'f:3: begin: needs either "at", a time, or "in", a duration'),
+        ("begin: {in: 6h, at: 2026-12-01T06:00:00Z}", 'f:3: begin: needs either "at", a time, or "in", a duration'),
+        ("begin: {in: 0}", "f:3: begin.in: expected at least 1, got 0"),
+        ("begin: {at: tomorrow}", "f:3: begin.at: expected a time with its offset such as"),
+        ("begin: {at: 1850-12-01T06:00:00Z}", "f:3: begin.at: expected at least 1"),
+        ("begin: {in: 6h, on_miss: refuse}", "f:3: begin.on_miss: unknown key"),
+        ("begin: 6h", "f:3: begin: expected keys and values, got '6h'"),
+        (
+            "begin: {in: 6h}\ndeadline: {in: 5h}",
+            "f:3: begin: the job would begin when its deadline is over: give it an earlier begin or a later deadline",
+        ),
+        (
+            "begin: {in: 6h}\nschedule: {cron: '0 2 * * *'}",
+            "f:3: begin: is for a job that runs once: say in schedule.cron when the runs begin",
+        ),
+    ],
+)
+def test_mistake_in_a_begin_is_one_line_with_its_place(keys, message):
+    assert refusal(keys).startswith(message)
+
+
+@pytest.mark.parametrize(
     ("deadline", "message"),
     [
         ("{}", 'f:3: deadline: needs either "at", a time, or "in", a duration'),

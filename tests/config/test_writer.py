@@ -95,6 +95,8 @@ EXAMPLES = [
     "{name: a, run: x, resources: {cpu: 500m, memory: 1.5Ti, gpu: {count: 2, memory: 40Gi}, fpga: 2}}",
     "{name: a, run: x, resources: {cpu: 0, gpu: 0.25}, retry: {max: 0, when: []}, priority: high}",
     "{name: a, run: x, deadline: {at: '2026-12-01T06:00:00.250+01:00', on_miss: refuse}, preemption: {grace: 0}}",
+    "{name: a, run: x, begin: {at: '2026-12-01T06:00:00.250+01:00'}}",
+    "{name: a, run: x, begin: {in: 90m}, deadline: {in: 6h}}",
     "{name: a, run: x, preemption: {checkpoint_signal: 34}, schedule: {cron: '0 3 * * *', timezone: Europe/Berlin}}",
     "{name: a, run: x, array: {matrix: {LR: [0.1, '', null-ish], B: [1]}, max_failures: 0}, after: {b: any}}",
     "{name: a, run: x, array: {range: 1-9:2, parallelism: 2}, stop_grace: 0, hold: true, on_disconnect: stop}",

@@ -65,6 +65,7 @@ def _job(spec: JobSpec) -> dict[str, Any]:
         **_set(
             estimate=spec.estimate_ms and _ms(spec.estimate_ms),
             timeout=spec.timeout_ms and _ms(spec.timeout_ms),
+            begin=_moment(spec.begin_at_ms, spec.begin_in_ms),
             deadline=_deadline(spec),
             array=_array(spec.array),
         ),
@@ -88,13 +89,13 @@ def _preemption(spec: JobSpec) -> dict[str, Any]:
 
 
 def _deadline(spec: JobSpec) -> dict[str, Any] | None:
-    if not spec.deadline_at_ms and not spec.deadline_in_ms:
-        return None
-    at = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=spec.deadline_at_ms)
-    return {
-        "on_miss": _word(spec.on_miss),
-        **_set(at=spec.deadline_at_ms and at.isoformat(), **{"in": spec.deadline_in_ms and _ms(spec.deadline_in_ms)}),
-    }
+    moment = _moment(spec.deadline_at_ms, spec.deadline_in_ms)
+    return {"on_miss": _word(spec.on_miss), **moment} if moment else None
+
+
+def _moment(at_ms: int, in_ms: int) -> dict[str, Any]:
+    at = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=at_ms)
+    return _set(at=at_ms and at.isoformat(), **{"in": in_ms and _ms(in_ms)})
 
 
 def _array(array: Array) -> dict[str, Any] | None:

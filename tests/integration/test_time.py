@@ -72,6 +72,18 @@ def test_an_array_runs_so_many_at_once_and_ends_with_one_failure_too_many(
     assert client.get_job("few.3").job.exit_code == 7
 
 
+def test_a_job_starts_at_its_begin_and_not_before_and_its_retry_waits_for_none(
+    client: GoSchedClient, tmp_path: Path
+) -> None:
+    text = ledger_job("late", tmp_path / "late", then="exit $((2 - GOSCHED_ATTEMPT))", more="begin: {in: 3s}")
+    client.submit(text + "\nretry: {max: 1, when: [failed]}")
+    until(lambda: client.explain("late").code == "BEGIN", "the planner has seen it")
+    assert client.wait("late", timeout=PATIENCE_S).state is JobState.SUCCEEDED
+    job = client.get_job("late").job
+    assert (len(starts(tmp_path / "late")), job.restarts) == (2, 1)
+    assert job.started_at_ms - job.submitted_at_ms >= 3000
+
+
 def test_a_pipeline_goes_on_as_its_jobs_end_and_what_can_never_start_is_cancelled(
     cluster: LocalCluster, client: GoSchedClient, tmp_path: Path
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import re
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from gosched.config.jobs.draft import JobDraft
 from gosched.config.jobs.jobfile import read_draft
 from gosched.integrations.slurm import values
 from gosched.integrations.slurm.batch import Batch, read, written
+from gosched.integrations.slurm.begin import begin_of
 from gosched.integrations.slurm.command_line import Given, read_words
 from gosched.integrations.slurm.convert import job_of, options_of, read_command_line, script_of
 from gosched.integrations.slurm.hostlist import compressed, counted, expanded
@@ -92,7 +94,8 @@ def test_every_option_that_is_refused_or_ignored_says_why(option) -> None:
     [
         (["--mem=0"], "--mem: 0 stands for all memory"),
         (["--time=tomorrow"], "--time: expected minutes"),
-        (["--begin=now+1hour"], "--begin: a job starts as soon as it can"),
+        (["--begin=yesterday"], "--begin: expected HH:MM[:SS], midnight, noon"),
+        (["--begin=now+53weeks"], "--begin: 'now+53weeks' is beyond 366d from now"),
         (["--dependency=after:j-1"], "--dependency: 'after' is none of"),
         (["--dependency=afterok:j-1?afterok:j-2"], "--dependency: one of several"),
         (
@@ -135,6 +138,81 @@ def test_what_is_no_script_is_refused(text: str) -> None:
 )
 def test_times_are_read_as_slurm_reads_them(text: str, seconds: int) -> None:
     assert values.seconds(text) == seconds
+
+
+#: A Friday in winter, in the afternoon.
+NOW = datetime(2026, 11, 27, 15, 4, 5, 600_000)
+
+
+@pytest.mark.parametrize(
+    ("text", "moment"),
+    [
+        ("16:00", "2026-11-27T16:00:00"),
+        ("15:04:06", "2026-11-27T15:04:06"),
+        ("15:04:05", "2026-11-28T15:04:05"),
+        ("9:30", "2026-11-28T09:30:00"),
+        ("4:15pm", "2026-11-27T16:15:00"),
+        ("12:05 AM", "2026-11-28T00:05:00"),
+        ("12:05PM", "2026-11-28T12:05:00"),
+        ("midnight", "2026-11-28T00:00:00"),
+        ("Noon", "2026-11-28T12:00:00"),
+        ("fika", "2026-11-28T15:00:00"),
+        ("teatime", "2026-11-27T16:00:00"),
+        ("tomorrow", "2026-11-28T00:00:00"),
+        ("2026-12-01", "2026-12-01T00:00:00"),
+        ("2026-12-01T06:30", "2026-12-01T06:30:00"),
+        ("2027-02-28T23:59:59", "2027-02-28T23:59:59"),
+        ("120126", "2026-12-01T00:00:00"),
+        ("12/01/26", "2026-12-01T00:00:00"),
+        ("1/2/27", "2027-01-02T00:00:00"),
+    ],
+)
+def test_a_moment_of_a_begin_is_read_as_slurm_reads_it(text: str, moment: str) -> None:
+    found = begin_of(text, NOW)
+    assert list(found) == ["at"]
+    assert datetime.fromisoformat(found["at"]) == datetime.fromisoformat(moment).astimezone()
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("now+60", 60),
+        ("now+1second", 1),
+        ("now + 5 minutes", 300),
+        ("NOW+1hour", 3600),
+        ("now+2hours", 7200),
+        ("now+3days", 259_200),
+        ("now+2weeks", 1_209_600),
+    ],
+)
+def test_a_begin_from_now_counts_from_the_submission(text: str, seconds: int) -> None:
+    assert begin_of(text, NOW) == {"in": f"{seconds}s"}
+
+
+@pytest.mark.parametrize("text", ["now", "now+0", "today", "2026-11-27", "2020-01-01T00:00", "010120"])
+def test_a_begin_that_has_passed_is_now(text: str) -> None:
+    assert begin_of(text, NOW) == {}
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "soon", "25:00", "12:60", "13:00pm", "0:10am", "2026-13-01", "2026-02-30", "2026-12-01T", "2026-12-01T6",
+     "13/01/26", "1201", "now-5", "now+", "now+1fortnight", "now+1h", "16:00 tomorrow", "12/01/26-10:00", "elevenses"],
+)  # fmt: skip
+def test_a_begin_that_is_not_understood_is_refused_with_what_is(text: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(f"MM/DD/YY, got {text!r}")):
+        begin_of(text, NOW)
+
+
+def test_a_begin_of_a_script_is_in_its_job_and_the_command_line_wins() -> None:
+    text = HEADER + "#SBATCH --begin=2096-12-01T06:00\n"
+    found, _ = job(text)
+    moment = datetime.fromisoformat(found["begin"]["at"])
+    assert moment == datetime(2096, 12, 1, 6).astimezone()
+    (spec,) = read_draft(JobDraft(text=json.dumps(found).encode(), source="it"))
+    assert spec.begin_at_ms == moment.timestamp() * 1000
+    assert job(text, "-b", "now+1hour")[0]["begin"] == {"in": "3600s"}
+    assert "begin" not in job(text, "--begin=now")[0]
 
 
 def test_no_garbage_in_options_is_anything_but_an_error_for_people() -> None:

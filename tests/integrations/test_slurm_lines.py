@@ -16,7 +16,7 @@ from gosched.core.spec.array import Array
 from gosched.core.spec.job_spec import JobSpec
 from gosched.core.spec.policies import GangPolicy
 from gosched.core.spec.task_group import TaskGroup
-from gosched.integrations.slurm.columns import by_letters, by_names, lines, span
+from gosched.integrations.slurm.columns import by_letters, by_names, lines, moment, span
 from gosched.integrations.slurm.command_line import Given, read_words
 from gosched.integrations.slurm.query_options import SCANCEL
 from gosched.integrations.slurm.queue import SACCT_COLUMNS, SQUEUE_COLUMNS, Line, choice_of, ids, since_ms, states
@@ -35,6 +35,14 @@ def test_a_format_of_letters_is_cut_filled_and_aligned_as_slurm_does() -> None:
     form = by_letters("%.6i|%3j|%T %M %R", SQUEUE_COLUMNS, "squeue")
     shown = lines(form, [line()], header=True)
     assert shown == [" JOBID|NAM|STATE TIME NODELIST(REASON)", "   j-1|a  |RUNNING 1:01:00 n[1-2]"]
+
+
+def test_a_job_that_begins_later_has_slurms_reason_and_its_begin_as_its_start() -> None:
+    later = line(JobState.PENDING, wait_code="BEGIN", placed_at_ms=0, begin_ms=7_200_000)
+    shown = lines(by_letters("%R %r %S", SQUEUE_COLUMNS, "squeue"), [later], header=False)
+    assert shown == [f"(BeginTime) BeginTime {moment(7_200_000)}"]
+    assert line(JobState.PENDING, placed_at_ms=0, begin_ms=3_600_000).start_ms == 0, "it has begun, and waits"
+    assert (line(JobState.PENDING, wait_code="QUEUED").reason, line().reason) == ("QUEUED", "None")
 
 
 @pytest.mark.parametrize("text", ["%!", "%", "nothing", "%i %9", "%~i"])

@@ -122,6 +122,7 @@ def test_a_repeat_of_an_admitted_submission_gets_the_first_answer(monkeypatch: p
     ("more", "words"),
     [
         ({"hold": True}, "the job is held"),
+        ({"begin_in_ms": 1000}, "it begins later"),
         ({"array": Array(last=9, step=1)}, "elements of an array"),
     ],
 )
@@ -132,6 +133,34 @@ def test_a_deadline_of_what_is_not_planned_yet_is_promised_nothing(more: dict[st
             assert (code, words in detail) == (grpc.StatusCode.FAILED_PRECONDITION, True)
             answer = await master.submit(due(**more))
             assert words in answer.warnings[0]
+
+    asyncio.run(story())
+
+
+def test_a_job_whose_begin_has_passed_is_promised_its_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(admission, "admit", Slots(1))
+
+    async def story() -> None:
+        async with one_master() as master, agent(master, cpus=1):
+            await busy(master)
+            answer = await master.submit(due(begin_at_ms=1, on_miss=OnMiss.REFUSE))
+            assert list(answer.warnings) == []
+            assert answer.job_id in master.state.reservations
+
+    asyncio.run(story())
+
+
+def test_a_plan_of_a_job_that_begins_later_says_so_and_plans_it_as_if_it_began_now() -> None:
+    async def story() -> None:
+        async with one_master() as master, agent(master):
+            late = replace(spec("never"), begin_in_ms=HOUR_MS, deadline_at_ms=1)
+            specs = [replace(spec("later"), begin_at_ms=4_000_000_000_000), late]
+            request = scheduler_pb2.PlanJobRequest(specs=[to_message(s, types_pb2.JobSpec) for s in specs])
+            later, never = (await master.scheduler.PlanJob(request, timeout=LIMIT_S)).jobs
+            assert later.outcome == "starts"
+            assert later.warnings[0] == "it would not begin before 2096-10-02T07:06:40Z: planned as if it began now"
+            assert never.outcome == "refused"
+            assert "would begin when its deadline is over" in never.explanation.message
 
     asyncio.run(story())
 

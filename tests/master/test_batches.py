@@ -155,6 +155,17 @@ def test_jobs_with_deadlines_and_schedules_go_with_the_others() -> None:
     asyncio.run(story())
 
 
+def test_all_or_nothing_looks_at_a_begin_and_a_deadline_that_are_counted_from_different_moments() -> None:
+    async def story() -> None:
+        async with one_master() as master:
+            late = replace(spec("late"), begin_in_ms=1000, deadline_at_ms=1)
+            found = await submit(master, spec("a"), late, all_or_nothing=True)
+            assert "would begin when its deadline is over" in found[1].problem
+            assert names(master) == []
+
+    asyncio.run(story())
+
+
 def test_what_is_no_batch_is_refused_as_a_whole() -> None:
     async def story() -> None:
         async with one_master() as master:

@@ -20,6 +20,7 @@ from gosched.scheduling.queries.deadline_admission import Admission
 from gosched.wire.v1 import scheduler_pb2
 from tests.master.clock import MINUTE_MS, Ahead
 from tests.master.harness import LIMIT_S, RUNNING, Front, agent, one_master, spec, two_masters, until
+from tests.master.http_client import get
 
 EVERY_MINUTE = "* * * * *"
 
@@ -45,6 +46,25 @@ def test_a_job_that_runs_beyond_its_timeout_is_ended(monkeypatch: pytest.MonkeyP
             ahead.by_ms = MINUTE_MS
             await until(lambda: n1.stops)
             assert master.state.jobs[job_id].reason == "TIMEOUT"
+
+    asyncio.run(story())
+
+
+def test_a_job_starts_at_its_begin_and_says_before_what_it_waits_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    ahead = Ahead(monkeypatch)
+
+    async def story() -> None:
+        async with one_master() as master, agent(master) as n1:
+            await master.submit(spec("late", begin_in_ms=MINUTE_MS))
+            await master.until_planned("late")
+            page = (await get(master, "/jobs/late")).text
+            assert "not before" in page
+            assert "it does not begin before" in page
+            ahead.by_ms = MINUTE_MS - 1
+            await asyncio.sleep(0.2)
+            assert not n1.orders
+            ahead.by_ms = MINUTE_MS
+            await until(lambda: n1.orders)
 
     asyncio.run(story())
 

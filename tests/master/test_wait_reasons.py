@@ -52,6 +52,14 @@ def test_a_held_and_a_suspended_job_say_what_to_do() -> None:
     assert told(state, suspended) == ("SUSPENDED", "it is suspended: goschedctl job resume a")
 
 
+def test_an_array_that_begins_later_says_when_and_one_that_has_begun_counts_its_elements() -> None:
+    state = ClusterState()
+    later = replace(spec("a"), array=Array(last=2, step=1), begin_at_ms=5_000)
+    assert told(state, job("a", spec=later)) == ("BEGIN", "it does not begin before 1970-01-01T00:00:05Z")
+    state.set_clock(5_000)
+    assert told(state, job("a", spec=later))[0] == "ARRAY"
+
+
 def test_a_job_that_waits_for_others_names_them_and_where_they_stand() -> None:
     state = ClusterState()
     state.put_job(job("etl", 1, state=JobState.RUNNING))

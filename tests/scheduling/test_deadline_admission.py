@@ -119,6 +119,12 @@ def test_a_promise_that_was_made_is_broken_for_no_newer_deadline() -> None:
     assert asked(world, "two due=90m timeout=30m : 1x 4cpu").reservation is None
 
 
+def test_a_job_that_begins_later_is_promised_nothing_and_once_it_may_begin_it_is() -> None:
+    world = begin(BUSY)
+    assert asked(world, "later begin=10m due=2h timeout=1h : 1x 4cpu").problem == "it begins later"
+    assert admitted(world, "now begin=0s due=2h timeout=1h : 1x 4cpu") == "50m a"
+
+
 def test_an_estimate_will_do_but_before_a_window_only_a_limit_is_trusted() -> None:
     world = begin(f"""{BUSY}
         windows
@@ -180,7 +186,7 @@ def check_admitted_deadlines_are_met(rules: settings = SETTINGS) -> None:
 
 def with_deadlines(seed: int) -> Life:
     """Every other job that has a limit wants to be done by a certain time."""
-    draw, lived = random.Random(seed), life(seed)
+    draw, lived = random.Random(seed), life(seed, begins=False)
     arrivals = []
     for arrival in lived.arrivals:
         spec = notation.job(arrival.words.split())

@@ -72,6 +72,11 @@ def test_elements_of_an_array_take_the_duration_of_the_array() -> None:
     assert recorder.end_ms == 30_000
 
 
+def test_a_job_that_begins_later_starts_then_though_nothing_else_happens() -> None:
+    found = by_name(simulated([job(0, 10, name="a", begin_in_ms=60_000), job(0, 10, cpus=4, name="b")], nodes()))
+    assert (found["a"].start_ms, found["b"].start_ms) == (60_000, 0)
+
+
 def test_a_dependent_job_starts_after_the_other() -> None:
     from gosched.core.spec.dependency import Condition, Dependency
 

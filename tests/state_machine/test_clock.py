@@ -22,6 +22,7 @@ from gosched.core.records.queue import Queue
 from gosched.core.records.reservation import Reservation, Share
 from gosched.core.records.task import TaskState
 from gosched.core.records.window import Window
+from gosched.core.spec.array import Array
 from gosched.core.spec.policies import GangPolicy
 from gosched.core.state.cluster_state import ClusterState
 from gosched.core.state.restore import restore
@@ -44,8 +45,10 @@ DURATIONS = {
     ("GangPolicy", "wait_ms"), ("RetryPolicy", "backoff_ms"),
     ("Preemption", "grace_ms"), ("Preemption", "min_runtime_ms"),
     ("JobSpec", "stop_grace_ms"), ("JobSpec", "deadline_in_ms"), ("JobSpec", "estimate_ms"), ("JobSpec", "timeout_ms"),
+    ("JobSpec", "begin_in_ms"),
 }  # fmt: skip
 NAMED_BY_PEOPLE = {("JobSpec", "deadline_at_ms"), ("Window", "start_ms"), ("Window", "end_ms")}
+NAMED_BY_PEOPLE |= {("JobSpec", "begin_at_ms")}
 NAMED_BY_PEOPLE |= {("Revocation", "ends_at_ms")}  # by its certificate
 IN_CERTIFICATES = {("JoinedNode", "ends_at_ms")}  # which say so whatever the clock of the state
 SET_BY_THE_LEADER = {("Children", "next_run_at_ms")}  # in SetClock.runs
@@ -150,6 +153,21 @@ def test_a_deadline_that_people_named_stays_and_one_that_is_to_come_again_has_no
     set_back(c, NOON + 1_000)
     assert (c.job(j).deadline_ms, c.job(j).deadline_missed) == (NOON + HOUR, False)
     assert c.state.timers.next_ms() == NOON + HOUR
+
+
+def test_a_begin_that_people_named_stays_and_a_relative_one_has_as_long_to_go_as_before(c):
+    named = c.submit(spec("named", group(), begin_at_ms=NOON + HOUR))
+    ran = c.submit(spec("ran", group(), begin_at_ms=NOON + 1_000))
+    many = c.submit(spec("many", group(), begin_at_ms=NOON + HOUR, hold=True, array=Array(last=1, step=1)))
+    step(c, HOUR // 2)
+    c.place(ran, "n1")
+    relative = c.submit(spec("relative", group(), begin_in_ms=60_000))
+    left = c.job(relative).not_before_ms - c.state.clock_ms
+    step(c, YEAR)
+    set_back(c, NOON)
+    assert [c.job(j).not_before_ms for j in (named, many)] == [NOON + HOUR] * 2
+    assert c.job(ran).not_before_ms < NOON
+    assert c.job(relative).not_before_ms - c.job(relative).submitted_at_ms == left == 60_000
 
 
 def test_a_schedule_goes_on_at_the_run_that_the_leader_names(c):

@@ -61,11 +61,13 @@ def submit(r: Random, state: ClusterState, n: int) -> Body:
         timeout_ms=r.choice((0, 0, 8)),
         deadline_in_ms=r.choice((0, 0, 0, 25)),
     )
+    if state.feature_level >= FeatureLevel.BOUNDED:
+        wanted = replace(wanted, begin_in_ms=r.choice((0, 0, 0, 12)))
     if r.random() < 0.3:
         last, parallelism, failures = r.randrange(6), r.choice((0, 1, 2)), r.choice((-1, 0, 1))
         wanted = replace(wanted, array=Array(last=last, step=1, parallelism=parallelism, max_failures=failures))
     if r.random() < 0.15:
-        wanted = replace(wanted, cron="@daily", timezone="UTC", overlap=r.choice([*Overlap]))
+        wanted = replace(wanted, cron="@daily", timezone="UTC", overlap=r.choice([*Overlap]), begin_in_ms=0)
     return SubmitJob(job_id=f"j{n}", spec=wanted, next_run_at_ms=state.clock_ms + r.randrange(1, 10))
 
 
@@ -129,6 +131,8 @@ def problems(state: ClusterState, body: Body) -> Iterator[str]:
     for job in state.jobs.values():
         if job.state.is_final:
             continue
+        if job.started_at_ms and job.started_at_ms < job.begin_ms:
+            yield f"{job.id} has started before its begin"
         ended = [w.job for w in job.waits_for if w.job not in state.jobs or state.jobs[w.job].state.is_final]
         if any(other not in state.follow_ups for other in ended):
             yield f"{job.id} waits for a job that has ended"

@@ -26,7 +26,7 @@ _SECTIONS = (
     ("Placement", ("placement",)),
     ("Limits and users", ("user", "umask", "rlimits", "limits")),
     ("Gang, retries, disconnection", ("gang", "retry", "on_disconnect", "stop_grace")),
-    ("Time and preemption", ("timeout", "estimate", "preemption", "deadline")),
+    ("Time and preemption", ("timeout", "estimate", "preemption", "begin", "deadline")),
     ("Dependencies, arrays, schedules", ("after", "array", "schedule")),
     ("Spark", ("spark",)),
 )  # fmt: skip

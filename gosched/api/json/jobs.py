@@ -67,6 +67,7 @@ _JOB = Document(
     "held",
     "frozen",
     "waits_for",
+    "begin=begin_ms",
     "deadline=deadline_ms",
     "deadline_missed",
     "estimate_ms",

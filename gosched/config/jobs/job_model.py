@@ -15,6 +15,7 @@ from gosched.config.jobs.time_model import (
     After,
     ArrayFile,
     DeadlineFile,
+    MomentFile,
     PositiveDuration,
     PreemptionFile,
     ScheduleFile,
@@ -92,6 +93,7 @@ class JobFile(Model):
     spark: SparkFile | None = None
     retry: RetryFile = RetryFile()
     preemption: PreemptionFile = PreemptionFile()
+    begin: MomentFile | None = None
     deadline: DeadlineFile | None = None
     estimate_ms: PositiveDuration | None = Field(default=None, alias="estimate")
     timeout_ms: PositiveDuration | None = Field(default=None, alias="timeout")

@@ -171,6 +171,8 @@ def _spec(job: JobFile, files: Mapping[str, GroupFile]) -> JobSpec:
         cron=job.schedule.cron if job.schedule else "",
         timezone=job.schedule.timezone if job.schedule else "",
         overlap=Overlap[job.schedule.overlap.upper()] if job.schedule else Overlap.UNSPECIFIED,
+        begin_at_ms=(job.begin and job.begin.at_ms) or 0,
+        begin_in_ms=(job.begin and job.begin.in_ms) or 0,
     )
 
 

@@ -1,11 +1,11 @@
-"""What a job file says about time and force: preemption, deadline, dependencies, array and schedule; as written and as
-records."""
+"""What a job file says about time and force: preemption, begin, deadline, dependencies, array and schedule; as written
+and as records."""
 
 from __future__ import annotations
 
 import re
 from signal import Signals
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
@@ -56,18 +56,23 @@ class PreemptionFile(Model):
         )
 
 
-class DeadlineFile(Model):
-    """The deadline of a job: a moment, or a time after the submission."""
+class MomentFile(Model):
+    """A moment, or a time after the submission, such as the begin of a job."""
 
     at_ms: Annotated[int, BeforeValidator(moment_ms), Field(ge=1)] | None = Field(default=None, alias="at")
     in_ms: PositiveDuration | None = Field(default=None, alias="in")
-    on_miss: Literal["continue", "refuse"] = "continue"
 
     @model_validator(mode="after")
-    def _is_one(self) -> DeadlineFile:
+    def _is_one(self) -> Self:
         if (self.at_ms is None) == (self.in_ms is None):
             raise ValueError('needs either "at", a time, or "in", a duration')
         return self
+
+
+class DeadlineFile(MomentFile):
+    """The deadline of a job, and what becomes of one that cannot be met."""
+
+    on_miss: Literal["continue", "refuse"] = "continue"
 
 
 def _after(value: object) -> tuple[Dependency, ...]:

@@ -63,6 +63,7 @@ def job_keys(spec: JobSpec) -> Keys:
             retry=(_retry(spec), {}),
             on_disconnect=(_word(spec.on_disconnect), "keep"),
             preemption=(_preemption(spec.preemption), {}),
+            begin=(_moment(spec.begin_at_ms, spec.begin_in_ms), {}),
             deadline=(_deadline(spec), {}),
             estimate=(spec.estimate_ms and duration(spec.estimate_ms), 0),
             timeout=(spec.timeout_ms and duration(spec.timeout_ms), 0),
@@ -126,9 +127,15 @@ def _preemption(rules: Preemption) -> Keys:
 def _deadline(spec: JobSpec) -> Keys:
     if not spec.deadline_at_ms and not spec.deadline_in_ms:
         return {}
-    at = _EPOCH + timedelta(milliseconds=spec.deadline_at_ms)
-    when: Keys = {"at": at.isoformat()} if spec.deadline_at_ms else {"in": duration(spec.deadline_in_ms)}
+    when = _moment(spec.deadline_at_ms, spec.deadline_in_ms)
     return {**when, **differing(on_miss=(_word(spec.on_miss), "continue"))}
+
+
+def _moment(at_ms: int, in_ms: int) -> Keys:
+    """Return a moment, or a time after the submission; empty: neither."""
+    if at_ms:
+        return {"at": (_EPOCH + timedelta(milliseconds=at_ms)).isoformat()}
+    return {"in": duration(in_ms)} if in_ms else {}
 
 
 def _array(array: Array) -> Keys:

@@ -89,8 +89,8 @@ class Job:
     unplaced: int = 0
     #: All moments are in ms since 1970, by the clock of the state.
     submitted_at_ms: int
-    #: When it may start: the end of a backoff, or when it was released; of an array, when it tries again to make its
-    #: next child. 0: at once.
+    #: When it may start: its begin, the end of a backoff, or when it was released; of an array, when it makes its first
+    #: child, or tries again to make the next one. 0: at once.
     not_before_ms: int = 0
     #: When the first attempt was placed; 0: never.
     started_at_ms: int = 0
@@ -139,8 +139,16 @@ class Job:
     @property
     def deadline_ms(self) -> int:
         """Return the moment of the deadline, in ms since 1970; 0: none."""
-        spec = self.spec
-        return spec.deadline_at_ms or (spec.deadline_in_ms and self.submitted_at_ms + spec.deadline_in_ms)
+        return self.spec.deadline_ms(self.submitted_at_ms)
+
+    @property
+    def begin_ms(self) -> int:
+        """Return the moment before which it does not start for the first time, in ms since 1970; 0: none."""
+        return self.spec.begin_ms(self.submitted_at_ms)
+
+    def begins_later(self, now_ms: int) -> bool:
+        """Return whether it has not started, and has to wait for its begin."""
+        return not self.started_at_ms and self.begin_ms > now_ms
 
     @property
     def shown_state(self) -> JobState:

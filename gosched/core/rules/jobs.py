@@ -68,6 +68,7 @@ def _check_whole(spec: JobSpec, *, is_strict: bool) -> Finding | None:
         check_name("job name", spec.name, "name")
         or check_name("tenant", spec.tenant, "tenant")
         or _check_policy(spec)
+        or _check_begin(spec, is_strict=is_strict)
         or _check_preemption(spec.preemption)
         or _check_after(spec)
         or check_map("label", spec.labels, "labels")
@@ -122,6 +123,35 @@ def _check_deadline(spec: JobSpec) -> Finding | None:
     return check_duration("deadline.in", spec.deadline_in_ms, "deadline", "in") or check_moment(
         "deadline.at", spec.deadline_at_ms, "deadline", "at"
     )
+
+
+def _check_begin(spec: JobSpec, *, is_strict: bool) -> Finding | None:
+    if not spec.begin_at_ms and not spec.begin_in_ms:
+        return None
+    if not is_strict:
+        problem, advice = "this feature level has no begin", "finalize the upgrade, or hold the job and release it then"
+        return Finding(path=("begin",), problem=problem, advice=advice)
+    if spec.begin_at_ms and spec.begin_in_ms:
+        problem, advice = "the begin is given twice", "give begin.at or begin.in"
+        return Finding(path=("begin",), problem=problem, advice=advice)
+    if spec.cron:
+        problem, advice = "is for a job that runs once", "say in schedule.cron when the runs begin"
+        return Finding(path=("begin",), subject="begin", problem=problem, advice=advice)
+    same = (spec.begin_at_ms and spec.deadline_at_ms) or (spec.begin_in_ms and spec.deadline_in_ms)
+    return (
+        check_duration("begin.in", spec.begin_in_ms, "begin", "in")
+        or check_moment("begin.at", spec.begin_at_ms, "begin", "at")
+        or (check_begin_in_time(spec, 0) if same else None)
+    )
+
+
+def check_begin_in_time(spec: JobSpec, submitted_at_ms: int) -> Finding | None:
+    """Return that a job that is submitted then begins too late for its deadline, or None."""
+    begin_ms, deadline_ms = spec.begin_ms(submitted_at_ms), spec.deadline_ms(submitted_at_ms)
+    if not begin_ms or not deadline_ms or begin_ms < deadline_ms:
+        return None
+    problem, advice = "the job would begin when its deadline is over", "give it an earlier begin or a later deadline"
+    return Finding(path=("begin",), problem=problem, advice=advice)
 
 
 def _check_preemption(preemption: Preemption) -> Finding | None:

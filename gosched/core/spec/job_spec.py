@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 
-from gosched.core.primitives import StringMap
+from gosched.core.primitives import StringMap, added
 from gosched.core.resources import ZERO, Resources
 from gosched.core.spec.array import NO_ARRAY, Array
 from gosched.core.spec.dependency import Dependency
@@ -89,6 +89,18 @@ class JobSpec:
     timezone: str = ""
     #: Of a schedule.
     overlap: Overlap = Overlap.UNSPECIFIED
+    #: When it may start for the first time, in ms since 1970; 0: see `begin_in_ms`.
+    begin_at_ms: int = added(0)
+    #: The same, counted from the submission; both 0: as soon as it can.
+    begin_in_ms: int = added(0)
+
+    def begin_ms(self, submitted_at_ms: int) -> int:
+        """Return the moment before which a job that was submitted then does not start, in ms since 1970; 0: none."""
+        return self.begin_at_ms or (self.begin_in_ms and submitted_at_ms + self.begin_in_ms)
+
+    def deadline_ms(self, submitted_at_ms: int) -> int:
+        """Return the deadline of a job that was submitted then, in ms since 1970; 0: none."""
+        return self.deadline_at_ms or (self.deadline_in_ms and submitted_at_ms + self.deadline_in_ms)
 
     @property
     def is_parent(self) -> bool:

@@ -12,11 +12,14 @@ import re
 import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
 from typing import Any
 
 from gosched.config.errors import ConfigError
 from gosched.integrations.slurm import values
 from gosched.integrations.slurm.batch import COMMAND, Batch, written
+from gosched.integrations.slurm.begin import begin_of
 from gosched.integrations.slurm.command_line import Given, read_environment, read_script, read_words
 from gosched.integrations.slurm.options import SBATCH
 from gosched.integrations.slurm.shape import Shape, shape_of
@@ -115,8 +118,8 @@ def job_of(given: Given, script: Script, environment: Mapping[str, str], directo
         job["hold"] = True
     if "dependency" in given:
         job["after"] = given.read("dependency", values.dependencies)
-    if given.get("begin") not in ("", "now"):
-        raise given.problem("begin", "a job starts as soon as it can: --hold it, and goschedctl job release it later")
+    if "begin" in given and (begin := given.read("begin", partial(begin_of, now=datetime.now()))):
+        job["begin"] = begin
     if "array" in given:
         job["array"] = _array(given.read("array", values.array))
     command = [COMMAND, written(batch), script.text, *script.args]

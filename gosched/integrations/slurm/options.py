@@ -96,7 +96,10 @@ SBATCH = (
         ("requeue!", "after a lost node and a preemption, three times at most; this is so without it, too"),
         ("signal", "counted from the start of the script, which is a moment after that of the time limit"),
         ("export", "ALL leaves out HOME, USER and what belongs to a login; NONE does not load a login's environment"),
-        ("b begin", "now alone: a job starts as soon as it can; --hold it, and release it later"),
+        (
+            "b begin",
+            "the forms of Slurm's manual, by this machine's clock; a date and a time as YYYY-MM-DDTHH:MM alone",
+        ),
         ("test-only!", "shows the job file that would be submitted"),
         ("priority", "0 to 1000"),
     ),

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from gosched.api.job_row import JobRow
+from gosched.core.reasons import WaitReason
 from gosched.core.records.job import JobState
 from gosched.integrations.slurm.columns import Column, moment, span
 from gosched.integrations.slurm.command_line import Given
@@ -79,10 +80,22 @@ class Line:
         if is_to_come(row) and row.state is JobState.RUNNING:
             return "(JobArrayTaskLimit)"
         if row.state is JobState.PENDING:
-            return f"({row.wait_code or row.reason or 'None'})"
+            return f"({self.reason})"
         if row.state.is_final and row.state is not JobState.SUCCEEDED:
             return f"({row.reason or row.state.name})"
         return compressed(self.nodes)
+
+    @property
+    def reason(self) -> str:
+        """Return gosched's code of why it waits or ended, but Slurm's own word for a begin, which scripts look for."""
+        row = self.row
+        return "BeginTime" if row.wait_code == WaitReason.BEGIN else row.wait_code or row.reason or "None"
+
+    @property
+    def start_ms(self) -> int:
+        """Return when this attempt was placed, else when it is expected to start; 0: not known."""
+        row = self.row
+        return row.placed_at_ms or row.start_ms or (row.begin_ms if row.begin_ms > self.now_ms else 0)
 
     @property
     def exit_code(self) -> str:
@@ -140,9 +153,9 @@ SQUEUE_COLUMNS: Mapping[str, Column[Line]] = {
     "P": Column(title="PARTITION", value=lambda line: line.row.queue),
     "q": Column(title="QOS", value=lambda line: line.row.priority),
     "Q": Column(title="PRIORITY", value=lambda line: line.row.priority),
-    "r": Column(title="REASON", value=lambda line: line.row.wait_code or line.row.reason or "None"),
+    "r": Column(title="REASON", value=lambda line: line.reason),
     "R": Column(title="NODELIST(REASON)", value=lambda line: line.why),
-    "S": Column(title="START_TIME", value=lambda line: moment(line.row.placed_at_ms or line.row.start_ms) or "N/A"),
+    "S": Column(title="START_TIME", value=lambda line: moment(line.start_ms) or "N/A"),
     "t": Column(title="ST", value=lambda line: STATES[line.state]),
     "T": Column(title="STATE", value=lambda line: line.state),
     "u": Column(title="USER", value=lambda line: line.row.user),

@@ -27,7 +27,7 @@ def job_text(line: Line, detail: JobDetail, *, one_line: bool) -> str:
         [("JobId", row.id), *element, ("JobName", line.name)],
         [("UserId", row.user)],
         [("Priority", row.priority), ("Account", row.tenant), ("QOS", (batch and batch.qos) or "normal")],
-        [("JobState", line.state), ("Reason", row.wait_code or row.reason or "None")],
+        [("JobState", line.state), ("Reason", line.reason)],
         [("Dependency", ",".join(f"{d.condition.name.lower()}:{d.job}" for d in row.waits_for))],
         [
             ("Requeue", int(spec.retry.max_restarts > 0)),
@@ -37,7 +37,7 @@ def job_text(line: Line, detail: JobDetail, *, one_line: bool) -> str:
         [("RunTime", span(line.seconds, full=True)), ("TimeLimit", limit)],
         [("SubmitTime", moment(row.submitted_at_ms))],
         [
-            ("StartTime", moment(row.placed_at_ms or row.start_ms) or "Unknown"),
+            ("StartTime", moment(line.start_ms) or "Unknown"),
             ("EndTime", moment(row.ended_at_ms) or "Unknown"),
         ],
         [("Partition", row.queue), ("NodeList", ",".join(line.nodes))],

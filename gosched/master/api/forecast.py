@@ -11,12 +11,13 @@ from dataclasses import replace
 from gosched.api.explanation import WaitExplanation
 from gosched.api.forecast import JobPlan, MovedStart, PlannedJob
 from gosched.core.records.job import Job
-from gosched.core.rules.jobs import check_job
+from gosched.core.rules.jobs import check_begin_in_time, check_job
 from gosched.core.spec.array import Array
 from gosched.core.spec.job_spec import JobSpec, OnMiss
 from gosched.core.state.cluster_state import ClusterState
 from gosched.master.api.evicted_jobs import victims_of
 from gosched.master.api.explanation import node_tasks
+from gosched.master.base.clock import utc
 from gosched.master.jobs.admission import Admissions, refusal
 from gosched.master.planning.cycles import Cycles
 from gosched.scheduling.queries.what_if import WhatIf, what_if
@@ -47,7 +48,7 @@ async def forecast(state: ClusterState, cycles: Cycles, admissions: Admissions, 
             refused = WaitExplanation(message=problem).of_job(_NO_JOB)
             jobs.append(PlannedJob(name=spec.name, outcome=REFUSED, explanation=refused))
         else:
-            warnings = (*_left_out(spec), *([why] if why else []), *cycles.warnings(spec))
+            warnings = (*_left_out(state, spec), *([why] if why else []), *cycles.warnings(spec))
             jobs.append(_planned(state, next(answers), spec.name, warnings))
     moved = [
         MovedStart(job_id=job_id, name=_name(state, job_id), before_ms=before_ms, after_ms=after_ms)
@@ -57,7 +58,7 @@ async def forecast(state: ClusterState, cycles: Cycles, admissions: Admissions, 
 
 
 def _problem(state: ClusterState, spec: JobSpec) -> str:
-    found = check_job(spec, state.feature_level)
+    found = check_job(spec, state.feature_level) or check_begin_in_time(spec, state.clock_ms)
     if found:
         return str(found)
     refused = submission_refusal(state, spec)
@@ -66,13 +67,16 @@ def _problem(state: ClusterState, spec: JobSpec) -> str:
 
 def _as_planned(spec: JobSpec) -> JobSpec:
     """Return one run of the job, without what would hold it back."""
-    return replace(spec, hold=False, after=(), array=Array(), cron="")
+    return replace(spec, hold=False, after=(), array=Array(), cron="", begin_at_ms=0, begin_in_ms=0)
 
 
-def _left_out(spec: JobSpec) -> list[str]:
+def _left_out(state: ClusterState, spec: JobSpec) -> list[str]:
     lines = []
     if spec.hold:
         lines.append("it would be held: planned as if it were released at once")
+    begin_ms = spec.begin_ms(state.clock_ms)
+    if begin_ms > state.clock_ms:
+        lines.append(f"it would not begin before {utc(begin_ms)}: planned as if it began now")
     if spec.after:
         lines.append("it would wait for other jobs: planned as if they had ended")
     if spec.array.size:

@@ -20,7 +20,7 @@ import grpc
 from gosched.core.commands.jobs import SubmitJob
 from gosched.core.limits import MAX_NAME_LENGTH, MAX_SPEC_BYTES
 from gosched.core.outcome import Outcome
-from gosched.core.rules.jobs import check_job
+from gosched.core.rules.jobs import check_begin_in_time, check_job
 from gosched.core.spec.job_spec import JobSpec
 from gosched.core.spec.task_group import TaskGroup
 from gosched.core.state.cluster_state import ClusterState
@@ -229,6 +229,8 @@ def _state_problem(state: ClusterState, spec: JobSpec, before: dict[str, int]) -
     namesake = state.find_job(spec.name)
     if namesake is not None and not namesake.state.is_final and namesake.spec != spec:
         return f"job {spec.name} is live with another spec: cancel it first, or take another name"
+    if late := check_begin_in_time(spec, state.clock_ms):
+        return str(late)
     refused = submission_refusal(state, spec)
     return refused.detail if refused is not None else ""
 

@@ -36,7 +36,8 @@ def job_row(
     known = wait_reason(state, job)
     if known is None or known[0] in _NO_WAITS:
         return row_of(job)
-    return _row(job, *known, _since_ms(job, known[0], note))
+    start_ms = job.begin_ms if known[0] is WaitReason.BEGIN else 0
+    return _row(job, *known, _since_ms(job, known[0], note), start_ms)
 
 
 def _row(job: Job, code: str, message: str, since_ms: int, start_ms: int = 0) -> JobRow:
@@ -47,5 +48,8 @@ def _since_ms(job: Job, code: WaitReason, note: NotedReason | None) -> int:
     """Return since when a job waits that the planner does not look at; 0: not known."""
     if note is not None and note.code == code:
         return note.at_ms
-    from_the_beginning = (job.spec.hold and code is WaitReason.HELD) or code is WaitReason.DEPENDENCY
+    from_the_beginning = (job.spec.hold and code is WaitReason.HELD) or code in (
+        WaitReason.BEGIN,
+        WaitReason.DEPENDENCY,
+    )
     return job.submitted_at_ms if from_the_beginning and not job.shown_attempt else 0

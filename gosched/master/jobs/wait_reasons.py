@@ -28,7 +28,7 @@ def wait_reason(state: ClusterState, job: Job) -> tuple[WaitReason, str] | None:
     if job.state is JobState.SUSPENDED:
         return WaitReason.SUSPENDED, f"it is suspended: goschedctl job resume {name}"
     if job.spec.is_parent and not (job.held or job.waits_for):
-        return _of_parent(job)
+        return _of_parent(state, job)
     if job.intent is not JobIntent.RUN:
         return WaitReason.STOPPING, f"{job.active} of its tasks still {'has' if job.active == 1 else 'have'} to stop"
     if job.state is not JobState.PENDING and not job.spec.is_parent:
@@ -42,7 +42,9 @@ def wait_reason(state: ClusterState, job: Job) -> tuple[WaitReason, str] | None:
     return None
 
 
-def _of_parent(job: Job) -> tuple[WaitReason, str]:
+def _of_parent(state: ClusterState, job: Job) -> tuple[WaitReason, str]:
+    if job.begins_later(state.clock_ms):
+        return WaitReason.BEGIN, f"it does not begin before {utc(job.begin_ms)}"
     children = job.children
     ended = f"{children.succeeded} succeeded, {children.failed} failed, {children.cancelled} cancelled"
     problem = f"; {job.detail}" if job.detail else ""

@@ -74,8 +74,14 @@ def observed(victims: Sequence[Victim], now_ms: int) -> tuple[ShownVictim, ...]:
     )
 
 
-def backoff(gang: PendingGang) -> Explanation:
-    until = datetime.fromtimestamp(gang.not_before_ms // 1000, tz=UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+def too_early(gang: PendingGang, now_ms: int) -> Explanation | None:
+    """Explain a gang whose begin, or the end of its backoff, is still to come; None: it may start now."""
+    if gang.not_before_ms <= now_ms:
+        return None
+    until = _utc(gang.not_before_ms)
+    if gang.begin_ms > now_ms:
+        message = f"it does not begin before {until}"
+        return Explanation(code=WaitReason.BEGIN, message=message, start_ms=gang.begin_ms, start_from="its begin")
     return Explanation(code=WaitReason.BACKOFF, message=f"waits until {until} before it is tried again")
 
 
@@ -95,3 +101,7 @@ def too_large(max_bytes: int) -> Explanation:
 
 def held_back(code: WaitReason, limit: str) -> Explanation:
     return Explanation(code=code, message=limit, limit=limit)
+
+
+def _utc(moment_ms: int) -> str:
+    return datetime.fromtimestamp(moment_ms // 1000, tz=UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -17,6 +17,9 @@ class QueueUsage:
 
     def __init__(self, view: View, limits: QueueLimits, now_ms: int) -> None:
         demand = {path: dict(amounts) for path, amounts in view.demand.items()}
+        for gang in view.pending:
+            if gang.begin_ms > now_ms:  # it wants nothing before its begin
+                add_to(demand[gang.queue], dict(gang.charge), -1)
         for (queue, _), amounts in limits.used_by.items():
             add_to(demand.setdefault(queue, {}), amounts)
         #: The fair share of each queue, by resource name.

@@ -40,6 +40,8 @@ def admit(view: View, policy: Policy, job: Job, now_ms: int, seed: int) -> Admis
     if not gang.span_ms:
         return Admission(problem="it has no timeout and no estimate, so its run time is unknown")
     latest = gang.deadline_ms - gang.span_ms
+    if gang.begin_ms > now_ms:
+        return Admission(problem="it begins later")
     if latest < now_ms:
         return Admission(problem="it would miss the deadline even if it started now", earliest_ms=now_ms + gang.span_ms)
     trial = TrialCycle(view, policy, now_ms, seed)

@@ -11,7 +11,7 @@ from dataclasses import replace
 from gosched.api.explanation import Holder
 from gosched.core.reasons import WaitReason
 from gosched.core.sharing import Amounts, add_to, as_map, charge_of
-from gosched.scheduling.explain.explanation import Explanation, held_back
+from gosched.scheduling.explain.explanation import Explanation, held_back, too_early
 from gosched.scheduling.policy import Policy
 from gosched.scheduling.queries.smallest_change import smallest_change
 from gosched.scheduling.queries.trial_cycle import TrialCycle
@@ -33,6 +33,8 @@ def explain_on_request(view: View, policy: Policy, job_id: str, now_ms: int, see
 
 
 def _explained(trial: TrialCycle, gang: PendingGang) -> Explanation:
+    if early := too_early(gang, trial.now_ms):
+        return early
     if trial.starts_now(gang):
         return FITS_NOW
     held = trial.held_back(gang)

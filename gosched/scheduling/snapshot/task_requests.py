@@ -206,6 +206,8 @@ class PendingGang:
     evicted_for: tuple[str, ...] = ()
     #: Whether the job was admitted with the promise to meet its deadline.
     deadline_promised: bool = False
+    #: Before this moment it does not start for the first time; 0: none is named, or it has started.
+    begin_ms: int = 0
 
 
 def pending_gang(job: Job, tasks: Iterable[Task] = ()) -> PendingGang:
@@ -254,6 +256,7 @@ def pending_gang(job: Job, tasks: Iterable[Task] = ()) -> PendingGang:
         grace_ms=spec.eviction_ms,
         evicted_for=job.evicted_for,
         deadline_promised=job.deadline_promised,
+        begin_ms=0 if job.started_at_ms else job.begin_ms,
     )
 
 

@@ -677,7 +677,7 @@ class Array(_message.Message):
     def __init__(self, first: _Optional[int] = ..., last: _Optional[int] = ..., step: _Optional[int] = ..., matrix: _Optional[_Iterable[_Union[Axis, _Mapping]]] = ..., parallelism: _Optional[int] = ..., max_failures: _Optional[int] = ...) -> None: ...
 
 class JobSpec(_message.Message):
-    __slots__ = ("name", "queue", "tenant", "priority", "labels", "gang", "groups", "retry", "on_disconnect", "stop_grace_ms", "deadline_at_ms", "deadline_in_ms", "on_miss", "estimate_ms", "timeout_ms", "preemption", "hold", "after", "array", "cron", "timezone", "overlap")
+    __slots__ = ("name", "queue", "tenant", "priority", "labels", "gang", "groups", "retry", "on_disconnect", "stop_grace_ms", "deadline_at_ms", "deadline_in_ms", "on_miss", "estimate_ms", "timeout_ms", "preemption", "hold", "after", "array", "cron", "timezone", "overlap", "begin_at_ms", "begin_in_ms")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -707,6 +707,8 @@ class JobSpec(_message.Message):
     CRON_FIELD_NUMBER: _ClassVar[int]
     TIMEZONE_FIELD_NUMBER: _ClassVar[int]
     OVERLAP_FIELD_NUMBER: _ClassVar[int]
+    BEGIN_AT_MS_FIELD_NUMBER: _ClassVar[int]
+    BEGIN_IN_MS_FIELD_NUMBER: _ClassVar[int]
     name: str
     queue: str
     tenant: str
@@ -729,7 +731,9 @@ class JobSpec(_message.Message):
     cron: str
     timezone: str
     overlap: Overlap
-    def __init__(self, name: _Optional[str] = ..., queue: _Optional[str] = ..., tenant: _Optional[str] = ..., priority: _Optional[int] = ..., labels: _Optional[_Mapping[str, str]] = ..., gang: _Optional[_Union[GangPolicy, _Mapping]] = ..., groups: _Optional[_Iterable[_Union[TaskGroup, _Mapping]]] = ..., retry: _Optional[_Union[RetryPolicy, _Mapping]] = ..., on_disconnect: _Optional[_Union[OnDisconnect, str]] = ..., stop_grace_ms: _Optional[int] = ..., deadline_at_ms: _Optional[int] = ..., deadline_in_ms: _Optional[int] = ..., on_miss: _Optional[_Union[OnMiss, str]] = ..., estimate_ms: _Optional[int] = ..., timeout_ms: _Optional[int] = ..., preemption: _Optional[_Union[Preemption, _Mapping]] = ..., hold: bool = ..., after: _Optional[_Iterable[_Union[Dependency, _Mapping]]] = ..., array: _Optional[_Union[Array, _Mapping]] = ..., cron: _Optional[str] = ..., timezone: _Optional[str] = ..., overlap: _Optional[_Union[Overlap, str]] = ...) -> None: ...
+    begin_at_ms: int
+    begin_in_ms: int
+    def __init__(self, name: _Optional[str] = ..., queue: _Optional[str] = ..., tenant: _Optional[str] = ..., priority: _Optional[int] = ..., labels: _Optional[_Mapping[str, str]] = ..., gang: _Optional[_Union[GangPolicy, _Mapping]] = ..., groups: _Optional[_Iterable[_Union[TaskGroup, _Mapping]]] = ..., retry: _Optional[_Union[RetryPolicy, _Mapping]] = ..., on_disconnect: _Optional[_Union[OnDisconnect, str]] = ..., stop_grace_ms: _Optional[int] = ..., deadline_at_ms: _Optional[int] = ..., deadline_in_ms: _Optional[int] = ..., on_miss: _Optional[_Union[OnMiss, str]] = ..., estimate_ms: _Optional[int] = ..., timeout_ms: _Optional[int] = ..., preemption: _Optional[_Union[Preemption, _Mapping]] = ..., hold: bool = ..., after: _Optional[_Iterable[_Union[Dependency, _Mapping]]] = ..., array: _Optional[_Union[Array, _Mapping]] = ..., cron: _Optional[str] = ..., timezone: _Optional[str] = ..., overlap: _Optional[_Union[Overlap, str]] = ..., begin_at_ms: _Optional[int] = ..., begin_in_ms: _Optional[int] = ...) -> None: ...
 
 class Children(_message.Message):
     __slots__ = ("made", "live", "succeeded", "failed", "cancelled", "next_run_at_ms")

@@ -23,7 +23,7 @@ from gosched.scheduling import Plan, ViewBuilder, schedule
 from tests.scheduling.support import tables
 from tests.scheduling.support.driver import Driver
 
-UNHELD = ("QUEUE_LIMIT", "QUOTA", "MAX_RUNNING_JOBS", "BACKOFF", "QUEUED", "TOO_LARGE")
+UNHELD = ("QUEUE_LIMIT", "QUOTA", "MAX_RUNNING_JOBS", "BACKOFF", "BEGIN", "QUEUED", "TOO_LARGE")
 NEVER_MS = 1 << 62
 SECOND_MS = 1000  # what a promise may be off without anybody noticing
 
@@ -133,6 +133,7 @@ class Checks:
             assert now < start_ms + patience, f"promise: {job_id} was to start at {start_ms}, it is {now}"
         for job_id, reservation in state.reservations.items():
             start_ms = reservation.start_ms
+            assert start_ms >= state.jobs[job_id].begin_ms, f"promise: {job_id} is to start before its begin"
             self.promised[job_id] = min(start_ms, self.promised.get(job_id, start_ms))
 
     def _was_outranked(self, driver: Driver, job_id: str) -> bool:

@@ -152,8 +152,8 @@ class Driver:
             heapq.heappush(self._events, (moment_ms, self._number, kind, subject))
 
 
-def life(seed: int, *, deaths: bool = False, windows: bool = True) -> Life:
-    draw = random.Random(seed)
+def life(seed: int, *, deaths: bool = False, windows: bool = True, begins: bool = True) -> Life:
+    draw, later = random.Random(seed), random.Random(f"begins {seed}")
     racks = draw.random() < 0.4
     nodes = [
         f"n{i} {draw.choice([2, 4, 4, 6])}cpu" + (f" zone=z rack=r{draw.randint(1, 2)}" if racks else "")
@@ -179,6 +179,8 @@ def life(seed: int, *, deaths: bool = False, windows: bool = True) -> Life:
             draw.choice(["1cpu", "1cpu", "2cpu", "2cpu", "3cpu", "4cpu"]),
             draw.choice(["in:rack", ""]) if racks else "",
         ]
+        if begins and later.random() < 0.15:
+            head.append(f"begin={at_ms // 1000 + later.choice([60, 90, 300, 1200])}s")
         words = " ".join(filter(None, [*head, ":", *body]))
         arrivals.append(Arrival(at_ms, words, runs - 1000, draw.choice([0, 1000, 9000])))
     node_ids = [node.split()[0] for node in nodes]

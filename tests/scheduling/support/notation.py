@@ -136,6 +136,8 @@ def job(words: Sequence[str], default_queue: str = "default") -> JobSpec:
             fields[key] = int(value)
         elif key == "due":
             fields["deadline_at_ms"] = int(value) if value.isdigit() else NOW_MS + duration(value)
+        elif key == "begin":
+            fields["begin_at_ms"] = NOW_MS + duration(value)
         elif key == "due_in":
             fields["deadline_in_ms"] = int(value)
         elif value and key not in ("since", "saved"):

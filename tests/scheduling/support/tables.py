@@ -76,7 +76,7 @@ def said(plan: Plan, expected: Sequence[str], promises: Mapping[str, Reservation
             f" would {v.cause.name.lower()} {_name(v.gang.job_id, v.ranks)}" for v in plan.observed.get(job_id, ())
         ]
         promise = f" @{moment(why.start_ms)}" if why.start_ms else ""
-        shares = promises[job_id].shares if why.start_ms else ()
+        shares = promises[job_id].shares if job_id in promises and why.start_ms else ()
         nodes = "".join([f" {share.node_id}" * share.count for share in shares])
         more = "".join(victims) + promise
         line = wanted.get(job_id, "")
