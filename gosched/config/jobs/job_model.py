@@ -63,6 +63,8 @@ class GangFile(Model):
     wait_ms: Millis = Field(default=0, alias="wait")
     #: The task group whose success ends the job; None: all.
     ends_with: Word | None = None
+    #: How many tasks are wanted at first; None: all, and no task comes and goes.
+    initial: Annotated[int, Field(ge=1)] | None = None
 
 
 class RetryFile(Model):

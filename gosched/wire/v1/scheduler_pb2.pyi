@@ -42,16 +42,18 @@ LOG_STREAM_STDOUT: LogStream
 LOG_STREAM_STDERR: LogStream
 
 class ControlJobRequest(_message.Message):
-    __slots__ = ("request_id", "client_id", "job", "action")
+    __slots__ = ("request_id", "client_id", "job", "action", "tasks")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
     JOB_FIELD_NUMBER: _ClassVar[int]
     ACTION_FIELD_NUMBER: _ClassVar[int]
+    TASKS_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     client_id: str
     job: str
     action: _types_pb2.Action
-    def __init__(self, request_id: _Optional[str] = ..., client_id: _Optional[str] = ..., job: _Optional[str] = ..., action: _Optional[_Union[_types_pb2.Action, str]] = ...) -> None: ...
+    tasks: int
+    def __init__(self, request_id: _Optional[str] = ..., client_id: _Optional[str] = ..., job: _Optional[str] = ..., action: _Optional[_Union[_types_pb2.Action, str]] = ..., tasks: _Optional[int] = ...) -> None: ...
 
 class ControlJobResponse(_message.Message):
     __slots__ = ("job_id", "unchanged", "revision")
