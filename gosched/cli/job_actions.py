@@ -73,7 +73,8 @@ def scale(ctx: click.Context, /, job: str, tasks: int) -> int:
     job that waits starts with no more.
     """
     answer = connect(ctx).scale(job, tasks)
-    say(f"{answer.job_id}: {'unchanged' if answer.unchanged else f'{counted(tasks, "task")} wanted'}")
+    became = "unchanged" if answer.unchanged else f"{counted(tasks, 'task')} wanted"
+    say(f"{answer.job_id}: {became}")
     return 0
 
 

@@ -105,4 +105,6 @@ class JobFile(Model):
     stop_grace_ms: Millis = Field(default=10_000, alias="stop_grace")
 
     def groups(self) -> dict[str, GroupFile]:
-        return self.spark.groups(self.gang.min) if self.spark is not None else self.tasks
+        if self.spark is None:
+            return self.tasks
+        return self.spark.groups(self.gang.min, self.gang.initial)
