@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import NoReturn
 from urllib.parse import quote
@@ -27,6 +28,7 @@ from gosched.core.spec.task_group import SPARK_DRIVER, Runtime
 from gosched.core.text import printable
 from gosched.integrations.spark.errors import SparkBadAnswer, SparkError
 from gosched.integrations.spark.monitoring import SparkClient
+from gosched.integrations.spark.records import SparkStage
 
 EVERY_S = 4.0  # less than a heartbeat
 TIMEOUT_S = 5.0  # of one request
@@ -39,14 +41,24 @@ _PORT_DIGITS = 5
 _MAX_INT = (1 << 31) - 1  # of Spark, and of the message
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Application:
+    """What does not change while it runs."""
+
+    id: str
+    #: Its address on the history server; empty: none is known.
+    history: str
+    #: How many tasks an executor runs at once; 0: the number of executors is fixed.
+    tasks_each: int
+
+
 class SparkProgresses:
     """Applications by the allocation of their driver."""
 
     def __init__(self, tasks: Tasks) -> None:
         self._tasks = tasks
         self._turn = asyncio.Semaphore(AT_ONCE)
-        #: What does not change while an application runs: its id, and its address on the history server.
-        self._known: dict[str, tuple[str, str]] = {}
+        self._known: dict[str, _Application] = {}
         self._said: dict[str, SparkProgress] = {}
 
     def now(self) -> Mapping[str, SparkProgress]:
@@ -88,20 +100,24 @@ class SparkProgresses:
         apps = client.applications(limit=1)
         if not apps:
             raise SparkBadAnswer(f"{url} names no application")
-        id, history = self._known.get(task.order.allocation_id, ("", ""))
-        if id != apps[0].id:
-            id, settings = apps[0].id, client.settings(apps[0].id)
+        known = self._known.get(task.order.allocation_id)
+        if known is None or known.id != apps[0].id:
+            settings = client.settings(apps[0].id)
             own = f"spark://{host}:{env.get('MASTER_PORT', '')}"
             if settings.get("spark.master") != own:
                 raise SparkBadAnswer(f"{url} is the UI of an application of another master than {own}")
-            history = history_address(settings, id)
-            self._known[task.order.allocation_id] = (id, history)
-        stages = sorted(client.stages(id, statuses=("active", "pending")), key=lambda stage: (stage.id, stage.attempt))
+            known = _Application(
+                id=apps[0].id, history=history_address(settings, apps[0].id), tasks_each=tasks_each(settings)
+            )
+            self._known[task.order.allocation_id] = known
+        stages = sorted(
+            client.stages(known.id, statuses=("active", "pending")), key=lambda stage: (stage.id, stage.attempt)
+        )
         shown = [stage for stage in stages if stage.status == "ACTIVE"][:MAX_STAGES]
         return SparkProgress(
-            application=printable(id)[:MAX_NAME_LENGTH],
+            application=printable(known.id)[:MAX_NAME_LENGTH],
             ui=url,
-            history=history,
+            history=known.history,
             stages=tuple(
                 [
                     StageProgress(
@@ -117,7 +133,22 @@ class SparkProgresses:
                 ]
             ),
             more_stages=len(stages) - len(shown),
+            executors=_executors(stages, known.tasks_each) if known.tasks_each else None,
         )
+
+
+def tasks_each(settings: Mapping[str, str]) -> int:
+    """Return how many tasks an executor of the application runs at once; 0: the number of its executors is fixed."""
+    if settings.get("spark.dynamicAllocation.enabled") != "true":
+        return 0
+    cores, cpus = settings.get("spark.executor.cores", ""), settings.get("spark.task.cpus", "1")
+    return max(1, int(cores) // max(1, int(cpus))) if cores.isdecimal() and cpus.isdecimal() else 1
+
+
+def _executors(stages: Sequence[SparkStage], tasks_each: int) -> int:
+    """Return how many executors have work in the stages that run, as Spark's own allocation manager counts them."""
+    tasks = sum([max(0, stage.tasks - stage.done) for stage in stages if stage.status == "ACTIVE"])
+    return min(-(-tasks // tasks_each), _MAX_INT)
 
 
 def history_address(settings: Mapping[str, str], id: str) -> str:

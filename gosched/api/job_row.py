@@ -72,6 +72,8 @@ class JobRow:
     waits_since_ms: int = 0
     #: The estimated start, in ms since 1970; 0: not known.
     start_ms: int = 0
+    #: How many of its tasks are wanted in their places; 0: all.
+    wanted: int = 0
 
 
 def row_of(
@@ -125,6 +127,7 @@ def row_of(
         wait_message=wait_message,
         waits_since_ms=waits_since_ms,
         start_ms=start_ms,
+        wanted=job.wanted,
     )
 
 

@@ -34,3 +34,5 @@ class SparkProgress:
     stages: tuple[StageProgress, ...]
     #: How many stages run or wait that are not among them.
     more_stages: int
+    #: How many executors it has work for now; None: their number is fixed.
+    executors: int | None = None

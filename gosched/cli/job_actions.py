@@ -1,4 +1,4 @@
-"""`goschedctl job cancel|hold|release|suspend|resume|requeue`: on jobs that are named, or chosen by selectors."""
+"""`goschedctl job cancel|hold|release|suspend|resume|requeue|scale`: on jobs that are named, or chosen by selectors."""
 
 from __future__ import annotations
 
@@ -60,6 +60,22 @@ def suspend(ctx: click.Context, /, jobs: tuple[str, ...], yes: bool, free: bool,
     """
     action, done = (Action.SUSPEND, "suspended, its resources are free") if free else (Action.FREEZE, "suspended")
     return _do(ctx, jobs, flags, "suspend", "suspended", _control(action, done), _runs, yes=yes)
+
+
+@click.command("scale")
+@click.argument("job")
+@click.argument("tasks", type=click.IntRange(min=1))
+@click.pass_context
+def scale(ctx: click.Context, /, job: str, tasks: int) -> int:
+    """Let a job with elastic tasks have so many TASKS, from gang.min to all of them.
+
+    Tasks beyond are stopped, those with the highest ranks first, and wait; others join as soon as there is room. A
+    job that waits starts with no more.
+    """
+    answer = connect(ctx).scale(job, tasks)
+    became = "unchanged" if answer.unchanged else f"{counted(tasks, 'task')} wanted"
+    say(f"{answer.job_id}: {became}")
+    return 0
 
 
 def _add(action: Action, done: str, fits: Callable[[JobRow], bool], help: str, act: Act | None = None) -> None:
@@ -183,7 +199,7 @@ def _runs(row: JobRow) -> bool:
     return row.state is JobState.RUNNING
 
 
-commands |= {"cancel": cancel, "suspend": suspend}
+commands |= {"cancel": cancel, "suspend": suspend, "scale": scale}
 _add(
     Action.HOLD,
     "held",

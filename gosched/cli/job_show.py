@@ -149,6 +149,7 @@ def _text(job: Json, *, wide: bool) -> str:
         ("Started", job["started_at"] or "-"),
         ("Ended", job["ended_at"] or "-"),
         ("Exit code", "" if job["exit_code"] is None else str(job["exit_code"])),
+        ("Wanted", f"{job['wanted']} of its {counted(job['task_count'], 'task')}" if job["wanted"] else ""),
         *_about_time(job),
         *_about_children(job),
         *_about_spark(job["spark"]),

@@ -77,6 +77,10 @@ class JobHandle(Submitted):
         """Do one of these: hold, release, suspend, resume, requeue, freeze."""
         return self.client.control(self.job_id, action)
 
+    def scale(self, tasks: int) -> Controlled:
+        """Let it have so many of its tasks, from `gang.min` to all."""
+        return self.client.scale(self.job_id, tasks)
+
     def __eq__(self, other: object) -> bool:
         return self.job_id == other.job_id if isinstance(other, JobHandle) else NotImplemented
 

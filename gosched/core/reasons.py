@@ -28,6 +28,7 @@ class Reason(StrEnum):
     RECLAIMED = "RECLAIMED"
     REPLACED = "REPLACED"  # by the next run of its schedule
     REQUEUED = "REQUEUED"
+    SCALED_DOWN = "SCALED_DOWN"  # fewer tasks of the job are wanted
     SUSPENDED = "SUSPENDED"
     TAINTED = "TAINTED"
     TASK_FAILED = "TASK_FAILED"  # the agent gave no reason
@@ -91,6 +92,7 @@ BY_ORDER = (
     Reason.PREEMPTED,
     Reason.RECLAIMED,
     Reason.REQUEUED,
+    Reason.SCALED_DOWN,
     Reason.SUSPENDED,
     Reason.TAINTED,
     Reason.WINDOW_BEGINS,

@@ -30,7 +30,7 @@ REASONS = {
     Cause.BACKFILL: Reason.BACKFILL_OVER,
     Cause.WINDOW: Reason.WINDOW_BEGINS,
 }
-_ALONE = (*REASONS.values(), Reason.DRAINED)  # why a task stops without its gang
+_ALONE = (*REASONS.values(), Reason.DRAINED, Reason.SCALED_DOWN)  # why a task stops without its gang
 _WHENEVER = (Cause.BACKFILL, Cause.WINDOW)  # the victim knew when: no `min_runtime` protects it
 
 

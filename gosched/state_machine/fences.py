@@ -68,7 +68,14 @@ def is_repair(job: Job, attempt: int) -> bool:
 
 
 def _may_start(job: Job, fence: Fence) -> bool:
-    return wants_placement(job) and job.attempt == fence.attempt
+    return wants_placement(job) and job.attempt == fence.attempt and len(fence.tasks) <= _wanted(job, fence)
+
+
+def _wanted(job: Job, fence: Fence) -> int:
+    """Return how many tasks may start there: fewer than there are, where the job was scaled down."""
+    if job.state is JobState.RUNNING:
+        return job.may_join
+    return job.wanted or len(fence.tasks)
 
 
 def _start(state: ClusterState, events: list[Event], job: Job, fence: Fence) -> None:

@@ -110,6 +110,13 @@ def wait_for_another_place(state: ClusterState, events: list[Event], ended: Task
     state.put_job(replace(job, failed=job.failed - ended.state.is_failure, unplaced=job.unplaced + 1))
 
 
+def give_back(state: ClusterState, events: list[Event], ended: Task) -> None:
+    """Let an elastic task that succeeded wait until it is wanted again, which it is not for now."""
+    job = state.jobs[ended.job_id]
+    state.put_job(replace(job, succeeded=job.succeeded - 1, wanted=max(job.spec.gang.min_tasks, job.wanted - 1)))
+    wait_for_another_place(state, events, ended)
+
+
 def _is_done(state: ClusterState, job: Job) -> bool:
     """Return whether the group with which the gang ends has succeeded."""
     first = 0

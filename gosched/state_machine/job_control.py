@@ -1,4 +1,5 @@
-"""What people do to a live job: hold and release, suspend (in place, or freeing what it holds) and resume, requeue.
+"""What people do to a live job: hold and release, suspend (in place, or freeing what it holds) and resume, requeue,
+scale.
 
 Invariant: a repeat changes nothing, and none of it is charged to the job: no restart is counted, no backoff is waited
 for.
@@ -21,6 +22,7 @@ from gosched.core.state.cluster_state import ClusterState
 from gosched.state_machine.changes import add_follow_up, change_job
 from gosched.state_machine.children import add_children, conclude, live_children
 from gosched.state_machine.gangs import stop_all
+from gosched.state_machine.scaling import scale, scale_problem
 
 
 def control(state: ClusterState, command: ControlJob, events: list[Event]) -> Outcome:
@@ -31,6 +33,8 @@ def control(state: ClusterState, command: ControlJob, events: list[Event]) -> Ou
     problem = _problem(job, command.action)
     if problem:
         return Rejected(code=Code.CONFLICT, detail=problem)
+    if problem := scale_problem(job, command):
+        return Rejected(code=Code.INVALID, detail=problem)
     before = len(events)
     match command.action:
         case Action.HOLD:
@@ -45,9 +49,11 @@ def control(state: ClusterState, command: ControlJob, events: list[Event]) -> Ou
             _resume(state, events, job)
         case Action.REQUEUE:
             _requeue(state, events, job)
+        case Action.SCALE:
+            scale(state, events, job, command.tasks)
         case Action.UNSPECIFIED:
             return Rejected(
-                code=Code.INVALID, detail="the action must be hold, release, suspend, freeze, resume or requeue"
+                code=Code.INVALID, detail="the action must be hold, release, suspend, freeze, resume, requeue or scale"
             )
         case _:
             assert_never(command.action)

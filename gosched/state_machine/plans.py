@@ -115,6 +115,8 @@ def _ranks_problem(job: Job, gang: GangPlacement) -> str:
 
 
 def _start_problem(job: Job, gang: GangPlacement) -> str:
+    if 0 < job.wanted < len(gang.tasks):
+        return f"{job.wanted} tasks of the job are wanted, the plan places {len(gang.tasks)}"
     for group, _, placements in by_group(job, gang.tasks):
         if len(placements) < group.floor:
             return f"{group.floor} tasks of group {group.name} start together, the plan places {len(placements)}"
@@ -122,6 +124,8 @@ def _start_problem(job: Job, gang: GangPlacement) -> str:
 
 
 def _join_problem(state: ClusterState, job: Job, gang: GangPlacement) -> str:
+    if len(gang.tasks) > job.may_join:
+        return f"{job.may_join} more tasks of the job are wanted, the plan places {len(gang.tasks)}"
     for group, first, placements in by_group(job, gang.tasks):
         for placement in placements:
             task = state.tasks[task_id(job.id, group.name, placement.rank - first)]

@@ -9,7 +9,7 @@ from gosched.core.commands.nodes import ReportTasks, TaskReport
 from gosched.core.events import Event, JobUpdated
 from gosched.core.limits import MAX_NAME_LENGTH
 from gosched.core.outcome import Accepted, Code, Outcome, Rejected
-from gosched.core.records.job import Job
+from gosched.core.records.job import Job, JobIntent
 from gosched.core.records.node import NodeState
 from gosched.core.records.task import Task, TaskState
 from gosched.core.replace import replace
@@ -18,7 +18,7 @@ from gosched.state_machine import node_control
 from gosched.state_machine.accounts import bring_up
 from gosched.state_machine.changes import change_task, count_change
 from gosched.state_machine.evictions import can_spare, is_evicted_alone
-from gosched.state_machine.gangs import after_ends, is_of_lost_order, wait_for_another_place
+from gosched.state_machine.gangs import after_ends, give_back, is_of_lost_order, wait_for_another_place
 from gosched.state_machine.size_limits import affordable
 from gosched.state_machine.spending import charge, sane, spent_by
 
@@ -52,9 +52,11 @@ def end_task(
     state: ClusterState, events: list[Event], task: Task, seen: TaskReport, ended: dict[str, Task | None]
 ) -> None:
     """End a task, free what it held, and note it in `ended` for `after_ends`. An elastic task that was evicted alone
-    waits for another place, however it ended, unless it succeeded."""
+    waits for another place, however it ended, unless it succeeded; where tasks come and go, one that succeeded
+    waits, too, if the gang can spare it."""
     job = state.jobs[task.job_id]
     evicted = is_evicted_alone(job, task) or (is_of_lost_order(state, job, seen) and can_spare(state, job, [task]))
+    gives_back = _comes_and_goes(job, seen, task.group) and (evicted or can_spare(state, job, [task]))
     after = replace(
         task,
         state=TaskState.KILLED if evicted and seen.state is not TaskState.SUCCEEDED else seen.state,
@@ -73,8 +75,17 @@ def end_task(
     count_change(state, task.job_id, task.state, after.state, spent)
     if evicted and after.state is TaskState.KILLED:
         wait_for_another_place(state, events, after)
+    elif gives_back:
+        give_back(state, events, after)
     if ended.get(task.job_id) is None:
         ended[task.job_id] = None if evicted or after.state is TaskState.SUCCEEDED else after
+
+
+def _comes_and_goes(job: Job, ended: TaskReport, group: str) -> bool:
+    """Return whether a task of the group that has succeeded may be wanted again."""
+    gang = job.spec.gang
+    is_one = bool(gang.initial_tasks) and group != gang.ends_with and job.intent is JobIntent.RUN
+    return is_one and ended.state is TaskState.SUCCEEDED
 
 
 def _note_checkpoint(state: ClusterState, events: list[Event], job: Job, at_ms: int) -> None:

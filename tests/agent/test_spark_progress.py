@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gosched.agent.spark_progress import SparkProgresses, history_address
+from gosched.agent.spark_progress import SparkProgresses, history_address, tasks_each
 from gosched.agent.tasks.spool import Spool
 from gosched.agent.tasks.task import Task
 from gosched.api.spark import SparkProgress, StageProgress
@@ -74,6 +74,32 @@ def test_an_application_is_asked_for_its_settings_once_and_for_its_stages_each_t
         *("applications?limit=1", "stages?status=active&status=pending"),
     ]
     assert looks(known) == {}  # it does not answer any more
+
+
+def test_one_whose_executors_come_and_go_says_how_many_have_work(driver: Task) -> None:
+    own = [["spark.dynamicAllocation.enabled", "true"], ["spark.executor.cores", "2"]]
+    settings = {"sparkProperties": [*SETTINGS["sparkProperties"], *own]}
+    later = [STAGE, {**STAGE, "stageId": 3, "numTasks": 2}, {**STAGE, "stageId": 4, "status": "PENDING"}]
+    known = looking_at(driver)
+    with serving(*map(Answer, (APPS, settings, [STAGE], APPS, later, APPS, []))) as script:
+        listens(driver, script)
+        said = [looks(known)["j/driver/0.1"].executors for _ in range(3)]
+    assert said == [3, 3, 0]  # five tasks by two; a stage that waits, or counts more as done than it has, adds none
+
+
+@pytest.mark.parametrize(
+    ("settings", "each"),
+    [
+        ({}, 0),
+        ({"spark.dynamicAllocation.enabled": "false", "spark.executor.cores": "4"}, 0),
+        ({"spark.dynamicAllocation.enabled": "true", "spark.executor.cores": "4"}, 4),
+        ({"spark.dynamicAllocation.enabled": "true", "spark.executor.cores": "4", "spark.task.cpus": "2"}, 2),
+        ({"spark.dynamicAllocation.enabled": "true", "spark.executor.cores": "1", "spark.task.cpus": "2"}, 1),
+        ({"spark.dynamicAllocation.enabled": "true", "spark.executor.cores": "x", "spark.task.cpus": "0"}, 1),
+    ],
+)
+def test_an_executor_runs_as_many_tasks_as_it_has_cores_for(settings: dict[str, str], each: int) -> None:
+    assert tasks_each(settings) == each
 
 
 def test_another_context_of_the_driver_is_another_application(driver: Task) -> None:

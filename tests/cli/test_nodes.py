@@ -197,6 +197,7 @@ def test_a_job_shows_what_its_application_of_spark_says(story):
                 "ui": "http://n1:4040",
                 "history": "http://h/history/app-1/",
                 "more_stages": 2,
+                "executors": None,
             }
             assert (stage["id"], stage["done"], stage["tasks"]) == (3, 2, 8)
             text = (await ctl("job", "show", "a")).out

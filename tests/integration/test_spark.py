@@ -324,3 +324,50 @@ def test_an_application_that_fails_ends_its_executors_and_its_exit_code_is_the_j
     assert (done.state, done.exit_code, driver.exit_code) == (JobState.FAILED, 3, 3)
     assert executor.state is TaskState.KILLED
     assert jvms_of(cluster.data_dir) == []
+
+
+GROWS = """
+import sys, time
+from pathlib import Path
+from pyspark import SparkContext
+spark = SparkContext()
+
+def executors():
+    return spark._jsc.sc().getExecutorMemoryStatus().size() - 1
+
+def waits(n):
+    time.sleep(8)
+    return n
+
+print("at first", executors())
+print("sum", spark.parallelize(range(12), 12).map(waits).sum(), "with", executors())
+while not Path(sys.argv[1]).exists():
+    time.sleep(0.5)
+print("at last", executors(), spark.parallelize(range(4), 2).sum())
+"""
+
+
+def test_executors_come_while_there_is_work_and_give_their_places_back(cluster: LocalCluster, tmp_path: Path) -> None:
+    app = tmp_path / "app.py"
+    app.write_text(GROWS)
+    go = tmp_path / "go"
+    spark = {"app": str(app), "args": [str(go)], "conf": {"spark.dynamicAllocation.executorIdleTimeout": "5s"}}
+    spark["executors"] = {"count": 3, "resources": {"cpu": 1, "memory": "1200Mi"}}
+    with cluster.client() as client:
+        client.submit(json.dumps({"name": "grows", "gang": {"min": "33%", "initial": 2}, "spark": spark}))
+
+        def workers() -> int:
+            _, *workers = client.get_job("grows").tasks
+            return sum(task.state is TaskState.RUNNING for task in workers)
+
+        until(lambda: workers() == 1, "one executor starts with the driver", RUN_S)
+        until(lambda: workers() == 3, "the work is for three executors", RUN_S)
+        until(lambda: workers() == 1, "two executors were idle", RUN_S)
+        job = client.get_job("grows")
+        assert (job.state, job.job.wanted, job.job.unplaced, job.job.attempt) == (JobState.RUNNING, 2, 2, 1)
+        go.touch()
+        done = client.wait("grows", timeout=RUN_S)
+        logs = b"".join(chunk.data for chunk in client.logs("grows")).decode(errors="replace")
+    assert done.state is JobState.SUCCEEDED, f"{done.job.reason} {done.job.detail}\n{logs}"
+    assert "sum 66 with 3\nat last 1 6\n" in logs
+    assert jvms_of(cluster.data_dir) == []

@@ -60,7 +60,14 @@ def submit(r: Random, state: ClusterState) -> Body:
     )
     again = MemberFailure.RESTART_GANG
     failure = r.choice((again, again, again, MemberFailure.CONTINUE, MemberFailure.FAIL_JOB))
-    gang = GangPolicy(min_tasks=sum(g.floor for g in groups), on_member_failure=failure)
+    floor, most = sum(g.floor for g in groups), sum(g.count for g in groups)
+    come_and_go = len(groups) > 1 and r.random() < 0.5
+    gang = GangPolicy(
+        min_tasks=floor,
+        on_member_failure=failure,
+        ends_with=groups[0].name if come_and_go else "",
+        initial_tasks=r.randint(floor, most) if come_and_go else 0,
+    )
     spec = JobSpec(
         name=r.choice(NAMES),
         queue=r.choice((*QUEUES, *["default"] * 4, "prod.a", "prod.b", "nope")),
@@ -291,7 +298,9 @@ def administer(r: Random, state: ClusterState) -> Body:
 
 
 def control(r: Random, state: ClusterState) -> Body:
-    return ControlJob(job_id=r.choice([*state.jobs, "nope"]), action=r.choice(ACTIONS))
+    action = r.choice(ACTIONS)
+    tasks = r.randint(0, 6) if action is Action.SCALE else 0
+    return ControlJob(job_id=r.choice([*state.jobs, "nope"]), action=action, tasks=tasks)
 
 
 def keep(r: Random, state: ClusterState) -> Body:

@@ -93,6 +93,8 @@ def _command(order: TaskOrder, home: Path, scratch: Path, env: dict[str, str]) -
     memory_mib = order.resources.memory_bytes // _MIB
     memory = ("--memory", f"{memory_mib}m") if memory_mib else ()
     of_worker = ("--cores", str(cores(order.resources.cpu_millis)), *memory, "--work-dir", str(scratch))
+    if words:  # it gives its place back when it has been idle for so long
+        return (*role_of("elastic-worker"), *words, *of_worker)
     return (*role_of("worker"), *of_worker)
 
 

@@ -2,6 +2,7 @@
 
     spark_role.py driver SCRATCH SPARK_CLASS SPARK_SUBMIT WORDS...    the application's own master, and a driver
     spark_role.py worker SCRATCH SPARK_CLASS WORDS...                 a worker, in which the executors are started
+    spark_role.py elastic-worker SCRATCH SPARK_CLASS SECONDS WORDS... one that ends with 0 once it has had none so long
 
 Where the master is say MASTER_ADDR and MASTER_PORT. Invariants: the driver's end is the end of the master, and its exit
 code is the task's; where the tasks share a secret (GOSCHED_SECRET), no program without it gets a connection to one of
@@ -19,12 +20,12 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
-from typing import NoReturn
 
 UI_PORT_FILE = "ui-port"  # in SCRATCH; for the agent, which asks the UI how far the application is
 MASTER_STARTS_S = 120.0  # a JVM on a node that is busy starting others
 _TRY_S = 1.0
 _AGAIN_S = 0.1
+_LOOK_S = 1.0
 _ENDS_S = 5.0
 _CANNOT = 125  # an exit code, as of a container that cannot be started
 
@@ -39,7 +40,10 @@ def main(words: Sequence[str]) -> int:
     if role == "driver":
         return _drive(spark_class, rest, address, settings, Path(scratch, UI_PORT_FILE))
     if _listens(address, MASTER_STARTS_S):
-        _become_worker(spark_class, [*settings, *rest], address)
+        if role == "elastic-worker":
+            return _attend_worker(_worker(spark_class, [*settings, *rest[1:]], address), float(rest[0]))
+        command = _worker(spark_class, [*settings, *rest], address)
+        os.execv(command[0], command)
     return _failed(f"no master of Spark listens on {_url(address)} within {MASTER_STARTS_S:g} s")
 
 
@@ -64,26 +68,58 @@ def _settings(scratch: str) -> list[str]:
     return ["--properties-file", str(file)]
 
 
-def _become_worker(spark_class: str, words: Sequence[str], address: tuple[str, int]) -> NoReturn:
+def _worker(spark_class: str, words: Sequence[str], address: tuple[str, int]) -> list[str]:
     host = os.environ.get("SPARK_LOCAL_IP") or address[0]
     worker = ["org.apache.spark.deploy.worker.Worker", "--host", host, "--webui-port", "0"]
-    os.execv(spark_class, [spark_class, *worker, *words, _url(address)])
+    return [spark_class, *worker, *words, _url(address)]
+
+
+def _attend_worker(command: Sequence[str], leaves_after_s: float) -> int:
+    """Run a worker until it ends, or has had no executor for so long. Its first one may take as long as a master."""
+    stop = _Stop()
+    signal.signal(signal.SIGTERM, stop)
+    worker = subprocess.Popen(command)
+    stop.program = worker.pid
+    stop.tell()  # if it came meanwhile
+    leaves_at = time.monotonic() + MASTER_STARTS_S
+    while time.monotonic() < leaves_at:
+        try:
+            code = worker.wait(_LOOK_S)
+        except subprocess.TimeoutExpired:
+            if _has_child(worker.pid):
+                leaves_at = time.monotonic() + leaves_after_s
+            continue
+        return 128 - code if code < 0 else code
+    _end(worker)
+    return 128 + signal.SIGTERM if stop.told else 0
+
+
+def _has_child(pid: int) -> bool:
+    """Return whether a program runs below it: the shell that has become the JVM may have left it an ended one."""
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            state, parent = stat.read_text(errors="replace").rpartition(")")[2].split()[:2]
+        except OSError:  # it has ended meanwhile
+            continue
+        if int(parent) == pid and state != "Z":
+            return True
+    return False
 
 
 class _Stop:
-    """Handles SIGTERM: passes it on to the driver; before there is one it ends the wait for the master."""
+    """Handles SIGTERM: passes it on to the program; before there is one it ends the wait for the master."""
 
     def __init__(self) -> None:
         self.told = False
-        self.driver = 0
+        self.program = 0
 
     def __call__(self, number: int, _frame: FrameType | None) -> None:
         self.told = True
         self.tell()
 
     def tell(self) -> None:
-        if self.told and self.driver:
-            os.kill(self.driver, signal.SIGTERM)  # not by Popen, which would take its exit code away from os.wait
+        if self.told and self.program:
+            os.kill(self.program, signal.SIGTERM)  # not by Popen, which would take its exit code away from os.wait
 
 
 def _drive(
@@ -111,7 +147,7 @@ def _drive(
             # 4040 and the 16 after it would be the bound of drivers on one node.
             of_ui = ["--conf", f"spark.ui.port={ui_port}"]
             driver = subprocess.Popen([submit[0], *to_master, *of_ui, *settings, *submit[1:]])
-            stop.driver = driver.pid
+            stop.program = driver.pid
             stop.tell()  # if it came meanwhile
             try:
                 return _until_one_ends(driver, master, stop)

@@ -48,6 +48,7 @@ _JOB = Document(
     "restarts",
     "preemptions",
     "task_count",
+    "wanted",
     "running",
     "succeeded",
     "failed",

@@ -164,6 +164,7 @@ class AsyncGoSchedClient(AsyncTransport):
     cancel = calling(job_calls.cancel)
     request_cancel = calling(job_calls.request_cancel)
     control = calling(job_calls.control)
+    scale = calling(job_calls.scale)
     explain = calling(job_calls.explain)
     plan = calling(job_calls.plan)
     watch = following(streams.watch)

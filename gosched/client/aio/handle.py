@@ -68,6 +68,10 @@ class AsyncJobHandle(Submitted):
         """Do one of these: hold, release, suspend, resume, requeue, freeze."""
         return await self.client.control(self.job_id, action)
 
+    async def scale(self, tasks: int) -> Controlled:
+        """Let it have so many of its tasks, from `gang.min` to all."""
+        return await self.client.scale(self.job_id, tasks)
+
     def __eq__(self, other: object) -> bool:
         return self.job_id == other.job_id if isinstance(other, AsyncJobHandle) else NotImplemented
 

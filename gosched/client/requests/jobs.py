@@ -126,6 +126,13 @@ def control(job: str, action: records.Action | str, *, request_id: str | None = 
     )
 
 
+def scale(job: str, tasks: int, *, request_id: str | None = None) -> Call[Controlled]:
+    """Let an elastic job have so many of its tasks, from `gang.min` to all: those beyond are stopped and wait, the
+    others join as there is room. By its id, or the newest of that name."""
+    request = scheduler_pb2.ControlJobRequest(**names(request_id), job=job, action="ACTION_SCALE", tasks=tasks)
+    return Call(rpc=rpc(SCHEDULER, "ControlJob"), request=request, read=_controlled, is_change=True)
+
+
 def explain(job: str) -> Call[records.JobExplanation]:
     """Return why a job waits, or where it runs; by its id, or the newest of that name."""
     request = scheduler_pb2.GetJobRequest(job=job)

@@ -64,6 +64,8 @@ class GangFile(Model):
     wait_ms: Millis = Field(default=0, alias="wait")
     #: The task group whose success ends the job; None: all.
     ends_with: Word | None = None
+    #: How many tasks are wanted at first; None: all, and no task comes and goes.
+    initial: Annotated[int, Field(ge=1)] | None = None
 
 
 class RetryFile(Model):
@@ -105,4 +107,6 @@ class JobFile(Model):
     stop_grace_ms: Millis = Field(default=10_000, alias="stop_grace")
 
     def groups(self) -> dict[str, GroupFile]:
-        return self.spark.groups(self.gang.min) if self.spark is not None else self.tasks
+        if self.spark is None:
+            return self.tasks
+        return self.spark.groups(self.gang.min, self.gang.initial)

@@ -150,6 +150,7 @@ def _spec(job: JobFile, files: Mapping[str, GroupFile]) -> JobSpec:
             on_member_failure=MemberFailure[job.gang.on_member_failure.upper()],
             wait_ms=job.gang.wait_ms,
             ends_with=job.gang.ends_with or (DRIVER if job.spark else ""),
+            initial_tasks=job.gang.initial or 0,
         ),
         groups=groups,
         retry=RetryPolicy(

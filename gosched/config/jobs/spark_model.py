@@ -5,6 +5,7 @@ Invariant: what the job file's `conf` says goes before what follows from the res
 
 from __future__ import annotations
 
+import math
 from typing import Annotated
 
 from pydantic import BeforeValidator, Field, model_validator
@@ -21,6 +22,7 @@ DRIVER, EXECUTOR = "driver", "executor"  # the names of the groups
 
 _MIB = 1 << 20
 _WAIT_FOR_EXECUTORS = "120s"
+LEAVES_AFTER_S = 15  # without an executor, which Spark lets go when it has been idle for a minute
 _OF_GOSCHED = frozenset(
     {
         "spark.master",
@@ -92,7 +94,9 @@ class SparkFile(IsolationFile):
             most = f"at most {resources.memory // _MIB}m, the executors' memory"
             raise problem_at(("conf", key), f"expected an amount such as 4g, {most}, got {shown(value)}")
 
-    def groups(self, gang_min: int | str | None) -> dict[str, GroupFile]:
+    def groups(self, gang_min: int | str | None, initial: int | None) -> dict[str, GroupFile]:
+        """Return the two groups. `initial`: how many tasks are wanted at first, of an application whose executors come
+        and go; None: their number is fixed."""
         both = {
             "runtime": "spark",
             "distributed": DistributedFile(framework="mpi"),  # all of them know where the driver is
@@ -100,24 +104,35 @@ class SparkFile(IsolationFile):
         }
         return {
             DRIVER: GroupFile.model_construct(
-                run=(SPARK_DRIVER, *self._submit_words(gang_min)), resources=self.driver, **both
+                run=(SPARK_DRIVER, *self._submit_words(gang_min, initial)), resources=self.driver, **both
             ),
             EXECUTOR: GroupFile.model_construct(
-                run=(SPARK_WORKER,), count=self.executors.count, resources=self.executors.resources, **both
+                run=(SPARK_WORKER,) if initial is None else (SPARK_WORKER, str(LEAVES_AFTER_S)),
+                count=self.executors.count,
+                resources=self.executors.resources,
+                **both,
             ),
         }
 
-    def _submit_words(self, gang_min: int | str | None) -> tuple[str, ...]:
+    def _submit_words(self, gang_min: int | str | None, initial: int | None) -> tuple[str, ...]:
         """Return the words for spark-submit; the address of the cluster is added on the node."""
         of_class = ("--class", self.main_class) if self.main_class else ()
-        conf = [word for key, value in self._conf(gang_min).items() for word in ("--conf", f"{key}={value}")]
+        conf = [word for key, value in self._conf(gang_min, initial).items() for word in ("--conf", f"{key}={value}")]
         return (*of_class, *conf, self.app, *self.args)
 
-    def _conf(self, gang_min: int | str | None) -> dict[str, str]:
+    def _conf(self, gang_min: int | str | None, initial: int | None) -> dict[str, str]:
         executors = self.executors
         each = cores(executors.resources.cpu)
         ratio = int(gang_min.removesuffix("%")) / 100 if isinstance(gang_min, str) else 1
+        dynamic = {
+            "enabled": "true",
+            "shuffleTracking.enabled": "true",  # there is no shuffle service beside the workers
+            "minExecutors": str(math.ceil(executors.count * ratio)),
+            "initialExecutors": str((initial or 0) - 1),  # without the driver
+            "maxExecutors": str(executors.count),
+        }
         return {
+            **({f"spark.dynamicAllocation.{key}": value for key, value in dynamic.items()} if initial else {}),
             "spark.executor.cores": str(each),
             "spark.executor.memory": f"{heap_mib(executors.resources.memory)}m",
             "spark.cores.max": str(each * executors.count),

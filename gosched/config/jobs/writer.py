@@ -101,6 +101,7 @@ def _gang(spec: JobSpec, floor: int | str) -> Keys:
         wait=(duration(gang.wait_ms), "0s"),
         on_member_failure=(_word(gang.on_member_failure), "restart_gang"),
         ends_with=(gang.ends_with, ""),
+        initial=(gang.initial_tasks, 0),
     )
 
 

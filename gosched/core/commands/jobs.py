@@ -53,6 +53,8 @@ class Action(IntEnum):
     REQUEUE = 5
     #: Its tasks stand still where they are, and keep what they hold.
     FREEZE = 6
+    #: So many of its tasks are wanted from now on: elastic ones beyond are stopped, and wait.
+    SCALE = 7
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +64,8 @@ class ControlJob:
     #: Id or name.
     job_id: str
     action: Action
+    #: Of SCALE: a number of tasks, `gang.min_tasks` at least; otherwise 0.
+    tasks: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -135,6 +135,8 @@ class Job:
     traceparent: str = added("")
     #: The port that this attempt has for itself on the node of its first task; 0: it is not placed.
     port: int = added(0)
+    #: How many of its tasks are wanted in their places; 0: all.
+    wanted: int = added(0)
 
     @property
     def deadline_ms(self) -> int:
@@ -162,6 +164,11 @@ class Job:
         return self.attempt if self.placed_at_ms else self.attempt - 1
 
     @property
+    def may_join(self) -> int:
+        """Return how many of its tasks without a place are wanted in one, while it runs."""
+        return min(self.unplaced, max(0, self.wanted - self.active - self.succeeded)) if self.wanted else self.unplaced
+
+    @property
     def is_element(self) -> bool:
         """Return whether an array made it; the runs of a schedule have ids of their own."""
         return bool(self.parent) and self.id == f"{self.parent}.{self.element}"
@@ -178,4 +185,4 @@ def wants_placement(job: Job) -> bool:
     frozen gang."""
     if job.intent is not JobIntent.RUN or job.held or job.waits_for or job.frozen or job.spec.is_parent:
         return False
-    return (job.state is JobState.PENDING and job.active == 0) or (job.state is JobState.RUNNING and job.unplaced > 0)
+    return (job.state is JobState.PENDING and job.active == 0) or (job.state is JobState.RUNNING and job.may_join > 0)

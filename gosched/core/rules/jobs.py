@@ -217,6 +217,15 @@ def _check_groups(spec: JobSpec, *, is_strict: bool) -> Finding | None:
         only = (spec.groups[0].name, "count") if len(spec.groups) == 1 else ()
         return Finding(path=("tasks", *only), problem=problem)
     floors = sum(group.floor for group in spec.groups)
+    initial = spec.gang.initial_tasks
+    if initial and not (is_strict and floors <= initial <= tasks):
+        problem = f"is {initial}; it must be between {floors}, which start together, and {tasks}, which are all"
+        advice = "" if is_strict else "this feature level has no such jobs: finalize the upgrade"
+        return Finding(path=("gang", "initial"), subject="gang.initial", problem=problem, advice=advice)
+    if initial and not ends_with:
+        advice = "name the group whose success ends the job with ends_with"
+        problem = "a task that succeeds waits until it is wanted again, so the job would never end"
+        return Finding(path=("gang", "initial"), subject="gang.initial:", problem=problem, advice=advice)
     if spec.gang.min_tasks != floors:
         problem = f"is {spec.gang.min_tasks}; the minima of the groups add up to {floors}"
         return Finding(path=("gang", "min"), subject="gang.min", problem=problem, advice="they must be equal")

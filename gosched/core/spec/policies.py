@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 
+from gosched.core.primitives import added
+
 
 class MemberFailure(IntEnum):
     """What becomes of a gang when one of its tasks fails."""
@@ -50,6 +52,9 @@ class GangPolicy:
     #: Name of a group: once all of it has succeeded, the others are stopped and the job has succeeded. Empty: all
     #: groups must end.
     ends_with: str = ""
+    #: So many tasks are wanted at first; from then on the application says how many. An elastic task that succeeds has
+    #: given its place back, and gets another when more are wanted again. 0: all tasks are wanted.
+    initial_tasks: int = added(0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -48,7 +48,6 @@ REFUSED: Mapping[str, str] = {
 }
 #: Beginnings of settings that would make an application wait or fail, and what to do in their place.
 REFUSED_CONF: Mapping[str, str] = {
-    "spark.dynamicAllocation.": "the number of executors is that of the job",
     "spark.executor.resource.": "ask for GPUs in a job file: spark.executors.resources.gpu",
     "spark.driver.resource.": "ask for GPUs in a job file: spark.driver.gpu",
     "spark.yarn.": "is of YARN",
@@ -56,6 +55,8 @@ REFUSED_CONF: Mapping[str, str] = {
 }
 SCHEMES = "gosched://"
 
+_DYNAMIC = "spark.dynamicAllocation."
+_NUMBERS = ("spark.executor.instances", *[f"{_DYNAMIC}{key}Executors" for key in ("min", "max", "initial")])
 _DEFAULT_HEAP = "1g"
 _DEFAULT_EXECUTORS = 2  # as on YARN
 _SUPERVISED_RETRIES = 3
@@ -99,14 +100,14 @@ def job_document(given: Submission) -> dict[str, Any]:
     conf |= {AS_SETTING[name]: value for name, value in given.options.items() if name in AS_SETTING}
     for key in conf:
         if advice := next((advice for prefix, advice in REFUSED_CONF.items() if key.startswith(prefix)), ""):
-            if (key, conf[key]) == ("spark.dynamicAllocation.enabled", "false"):
-                continue
             raise ConfigError(f"--conf {key}: not supported: {advice}")
     each = _count(conf, "spark.executor.cores", 1)
     total = _count(conf, "spark.cores.max", 0)
     if 0 < total < each:
         raise ConfigError(f"--total-executor-cores: {total} cores hold no executor of {each} (--executor-cores)")
-    executors = _count(conf, "spark.executor.instances", total // each or _DEFAULT_EXECUTORS)
+    asked = _count(conf, "spark.executor.instances", 0)
+    bounds = _dynamic(conf, asked)
+    executors = bounds[1] if bounds else asked or total // each or _DEFAULT_EXECUTORS
     spark: dict[str, Any] = {
         "app": given.app,
         "args": list(given.args),
@@ -118,14 +119,43 @@ def job_document(given: Submission) -> dict[str, Any]:
     elif given.app.endswith(".jar"):
         raise ConfigError(f"{given.app} is a jar: name its main class with --class")
     # Those of the number of executors are gosched's: what they say is in the task groups.
-    spark["conf"] = {key: value for key, value in conf.items() if key != "spark.executor.instances"}
+    spark["conf"] = {key: value for key, value in conf.items() if key not in _NUMBERS}
     name = conf.get("spark.app.name") or given.app.rpartition("/")[2].partition(".")[0]
     job: dict[str, Any] = {"name": f"{_word(name)}-{given.suffix}", "spark": spark}
+    if bounds:
+        least, most, initial = bounds
+        job["gang"] = {"min": _percent(least, most), "initial": 1 + initial}
     if queue := given.options.get("queue"):
         job["queue"] = queue
     if "supervise" in given.flags:
         job["retry"] = {"max": _SUPERVISED_RETRIES, "when": ["node_lost", "preempted", "failed"]}
     return job
+
+
+def _dynamic(conf: Mapping[str, str], asked: int) -> tuple[int, int, int] | None:
+    """Return how many executors there are at least, at most and at first; None: their number is fixed. `asked`: by
+    --num-executors; 0: it was not given. Raises ConfigError."""
+    if conf.get(f"{_DYNAMIC}enabled", "false") != "true":
+        return None
+    conf = {key: value for key, value in conf.items() if value != "0"}  # here one executor starts with the driver
+    most = _count(conf, f"{_DYNAMIC}maxExecutors", 0)
+    if not most:
+        raise ConfigError(f"--conf {_DYNAMIC}enabled: give {_DYNAMIC}maxExecutors too, the most that the job may have")
+    least = _count(conf, f"{_DYNAMIC}minExecutors", 1)
+    initial = max(least, asked, _count(conf, f"{_DYNAMIC}initialExecutors", least))
+    if initial > most:
+        raise ConfigError(f"--conf {_DYNAMIC}maxExecutors: {most} is less than the {initial} at first, or at least")
+    return least, most, initial
+
+
+def _percent(least: int, most: int) -> str:
+    """Return the `gang.min` that is so many of `most` executors. Raises ConfigError."""
+    for percent in range(1, 101):
+        if -(-most * percent // 100) == least:
+            return f"{percent}%"
+    raise ConfigError(
+        f"--conf {_DYNAMIC}minExecutors: {least} of {most} is no whole percent: take {-(-most // 100)} or a multiple"
+    )
 
 
 def _pairs(items: tuple[str, ...]) -> dict[str, str]:

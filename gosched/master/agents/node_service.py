@@ -43,6 +43,7 @@ from gosched.master.agents.orders import Orders, stop_order
 from gosched.master.agents.reconcile import Verdict, compare
 from gosched.master.agents.revocation_news import RevocationNews
 from gosched.master.agents.secret_opener import NotYet, SecretOpener
+from gosched.master.agents.spark_scaling import scale_applications
 from gosched.master.base.access import Access
 from gosched.master.base.callers import Caller, denied
 from gosched.master.base.channels import Channels
@@ -144,6 +145,7 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
         if verdict.missing:
             self.missing[request.node_id] = (epoch, verdict.missing)
         await self.unfit.take(state.nodes[request.node_id], request.unfit, epoch)  # first: what it lost may come again
+        await scale_applications(self.proposals, state, request.node_id, spark, epoch)
         if verdict.reports:
             if not await self._commit(request, verdict.reports, epoch):
                 return node_pb2.HeartbeatResponse(

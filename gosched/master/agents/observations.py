@@ -65,6 +65,7 @@ def _bounded_progress(message: node_pb2.SparkProgress) -> node_pb2.SparkProgress
         ui=_address(message.ui),
         history=_address(message.history),
         more_stages=max(0, message.more_stages),
+        executors=max(0, message.executors) if message.HasField("executors") else None,
     )
     for stage in message.stages[:MAX_SPARK_STAGES]:
         kept.stages.add(  # field by field: what this release does not know may be of any size

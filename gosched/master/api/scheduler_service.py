@@ -37,7 +37,7 @@ from gosched.master.api.status import StatusReader
 from gosched.master.api.status_digest import StatusDigest
 from gosched.master.base.access import Access
 from gosched.master.base.callers import Caller
-from gosched.master.base.errors import accepted, check_request_id, invalid, not_found, parsed
+from gosched.master.base.errors import accepted, check_request_id, invalid, not_found, parsed, unmet
 from gosched.master.base.job_changes import JobChanges
 from gosched.master.base.leadership import Leadership
 from gosched.master.base.proposals import Proposals
@@ -151,7 +151,9 @@ class SchedulerService(scheduler_pb2_grpc.SchedulerServiceServicer):
         except ValueError as error:
             raise invalid(f"this version knows no action {request.action}") from error
         job_id = self._changeable(request, context.caller)
-        taken = await self._change(ControlJob(job_id=job_id, action=action), request)
+        if action is Action.SCALE and self.replication.state.feature_level < FeatureLevel.BOUNDED:
+            raise unmet("the cluster scales no jobs yet: `goschedctl cluster finalize-upgrade` raises its level")
+        taken = await self._change(ControlJob(job_id=job_id, action=action, tasks=request.tasks), request)
         return scheduler_pb2.ControlJobResponse(
             job_id=taken.subject, unchanged=taken.unchanged, revision=self.replication.state.revision
         )

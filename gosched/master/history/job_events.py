@@ -44,6 +44,7 @@ BY_OTHERS = frozenset(
         Reason.DRAINED,
         Reason.TAINTED,
         Reason.REQUEUED,
+        Reason.SCALED_DOWN,
         Reason.SUSPENDED,
         Reason.CANCELLED,
     }
@@ -58,7 +59,7 @@ _EVICTION_CODES = {
 
 
 def of_command(state: ClusterState, applied: AppliedCommand) -> Iterator[Draft]:
-    """Yield what a command says that no event of the state tells: a job is held or released."""
+    """Yield what a command says that no event of the state tells: a job is held, released or scaled."""
     body, outcome = applied.command.body, applied.outcome
     if not isinstance(body, ControlJob) or not isinstance(outcome, Accepted) or outcome.unchanged:
         return
@@ -67,6 +68,8 @@ def of_command(state: ClusterState, applied: AppliedCommand) -> Iterator[Draft]:
         yield Draft(Kind.JOB_HELD, "held: it is not started until it is released", job=job)
     elif job is not None and applied.events and body.action is Action.RELEASE:
         yield Draft(Kind.JOB_RELEASED, "released", job=job)
+    elif job is not None and body.action is Action.SCALE:
+        yield Draft(Kind.JOB_SCALED, f"{job.wanted} of its {job.spec.task_count} tasks are wanted", job=job)
 
 
 def changed(state: ClusterState, event: JobChanged, tasks: JobTasks | None) -> Iterator[Draft]:

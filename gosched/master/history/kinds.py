@@ -33,6 +33,8 @@ class Kind(StrEnum):
     JOB_REQUEUED = "job_requeued"
     JOB_HELD = "job_held"
     JOB_RELEASED = "job_released"
+    #: More or fewer of its tasks are wanted.
+    JOB_SCALED = "job_scaled"
     JOB_SUSPENDED = "job_suspended"
     #: Its tasks stand still where they are.
     JOB_FROZEN = "job_frozen"

@@ -25,7 +25,7 @@ from gosched.api.usage import TaskUsage
 from gosched.config.errors import suggestion
 from gosched.config.jobs.writer import Unwritable, job_keys, job_text
 from gosched.core.commands.jobs import Action
-from gosched.core.limits import MAX_DETAIL_LENGTH, MAX_NAME_LENGTH
+from gosched.core.limits import MAX_DETAIL_LENGTH, MAX_NAME_LENGTH, MAX_TASKS_PER_JOB
 from gosched.core.records.job import JobState
 from gosched.master.base.errors import invalid, unmet
 from gosched.master.http.call import Call, HttpCall, JsonResponse, Names
@@ -221,9 +221,23 @@ _add_control(Action.RESUME, "Let a suspended job run on, or wait at its old posi
 _add_control(Action.REQUEUE, "Stop a job's tasks and put it back into its queue")
 
 
-async def _control(call: HttpCall, names: Names, job: str, action: Action) -> JsonResponse:
+@router.post(
+    "/jobs/{job}/scale",
+    summary="Let an elastic job have so many of its tasks, from gang.min to all",
+    **answers("ChangedJob", changed_schema),
+)
+async def scale(
+    job: str,
+    call: Call,
+    names: Names,
+    tasks: Annotated[int, Query(ge=1, le=MAX_TASKS_PER_JOB, description="How many are wanted from now on.")],
+) -> JsonResponse:
+    return await _control(call, names, job, Action.SCALE, tasks)
+
+
+async def _control(call: HttpCall, names: Names, job: str, action: Action, tasks: int = 0) -> JsonResponse:
     request = scheduler_pb2.ControlJobRequest(
-        client_id=names.client_id, request_id=names.request_id, job=job, action=f"ACTION_{action.name}"
+        client_id=names.client_id, request_id=names.request_id, job=job, action=f"ACTION_{action.name}", tasks=tasks
     )
     return _changed(await call.ask("ControlJob", request))
 

@@ -223,11 +223,11 @@ def pending_gang(job: Job, tasks: Iterable[Task] = ()) -> PendingGang:
             [
                 _request(group, ranks, 0)
                 for group in spec.groups
-                if (ranks := tuple([t.rank for t in waiting if t.group == group.name]))
+                if (ranks := tuple([t.rank for t in waiting if t.group == group.name][: job.may_join]))
             ]
         )
     else:
-        requests = task_requests_of(spec)
+        requests = task_requests_of(spec, job.wanted)
     charge = _charge(requests, joins)
     return PendingGang(
         job_id=job.id,
@@ -278,12 +278,15 @@ def replace_requests(gang: PendingGang, requests: tuple[TaskRequest, ...]) -> Pe
     )
 
 
-def task_requests_of(spec: JobSpec) -> tuple[TaskRequest, ...]:
-    """Return the requests of a job that has not started."""
+def task_requests_of(spec: JobSpec, wanted: int = 0) -> tuple[TaskRequest, ...]:
+    """Return the requests of a job that has not started. `wanted`: for so many of its tasks; 0: for all."""
     requests = []
     first = 0
+    elastic = max(0, wanted - spec.gang.min_tasks) if wanted else spec.task_count
     for group in spec.groups:
-        requests.append(_request(group, range(first, first + group.count), group.floor))
+        joining = min(group.count - group.floor, elastic)
+        elastic -= joining
+        requests.append(_request(group, range(first, first + group.floor + joining), group.floor))
         first += group.count
     return tuple(requests)
 

@@ -215,12 +215,14 @@ class CancelJob(_message.Message):
     def __init__(self, job_id: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
 
 class ControlJob(_message.Message):
-    __slots__ = ("job_id", "action")
+    __slots__ = ("job_id", "action", "tasks")
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     ACTION_FIELD_NUMBER: _ClassVar[int]
+    TASKS_FIELD_NUMBER: _ClassVar[int]
     job_id: str
     action: _types_pb2.Action
-    def __init__(self, job_id: _Optional[str] = ..., action: _Optional[_Union[_types_pb2.Action, str]] = ...) -> None: ...
+    tasks: int
+    def __init__(self, job_id: _Optional[str] = ..., action: _Optional[_Union[_types_pb2.Action, str]] = ..., tasks: _Optional[int] = ...) -> None: ...
 
 class ControlNode(_message.Message):
     __slots__ = ("node_id", "action", "by", "reason", "drain_by_ms")

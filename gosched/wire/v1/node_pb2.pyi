@@ -270,18 +270,20 @@ class TaskUsageView(_message.Message):
     def __init__(self, task_id: _Optional[str] = ..., job_id: _Optional[str] = ..., node_id: _Optional[str] = ..., cpu_milli: _Optional[int] = ..., usage: _Optional[_Union[_types_pb2.Usage, _Mapping]] = ..., spark: _Optional[_Union[SparkProgress, _Mapping]] = ...) -> None: ...
 
 class SparkProgress(_message.Message):
-    __slots__ = ("application", "ui", "history", "stages", "more_stages")
+    __slots__ = ("application", "ui", "history", "stages", "more_stages", "executors")
     APPLICATION_FIELD_NUMBER: _ClassVar[int]
     UI_FIELD_NUMBER: _ClassVar[int]
     HISTORY_FIELD_NUMBER: _ClassVar[int]
     STAGES_FIELD_NUMBER: _ClassVar[int]
     MORE_STAGES_FIELD_NUMBER: _ClassVar[int]
+    EXECUTORS_FIELD_NUMBER: _ClassVar[int]
     application: str
     ui: str
     history: str
     stages: _containers.RepeatedCompositeFieldContainer[StageProgress]
     more_stages: int
-    def __init__(self, application: _Optional[str] = ..., ui: _Optional[str] = ..., history: _Optional[str] = ..., stages: _Optional[_Iterable[_Union[StageProgress, _Mapping]]] = ..., more_stages: _Optional[int] = ...) -> None: ...
+    executors: int
+    def __init__(self, application: _Optional[str] = ..., ui: _Optional[str] = ..., history: _Optional[str] = ..., stages: _Optional[_Iterable[_Union[StageProgress, _Mapping]]] = ..., more_stages: _Optional[int] = ..., executors: _Optional[int] = ...) -> None: ...
 
 class StageProgress(_message.Message):
     __slots__ = ("id", "attempt", "name", "tasks", "done", "running", "failed")

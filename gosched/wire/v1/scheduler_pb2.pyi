@@ -42,16 +42,18 @@ LOG_STREAM_STDOUT: LogStream
 LOG_STREAM_STDERR: LogStream
 
 class ControlJobRequest(_message.Message):
-    __slots__ = ("request_id", "client_id", "job", "action")
+    __slots__ = ("request_id", "client_id", "job", "action", "tasks")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
     JOB_FIELD_NUMBER: _ClassVar[int]
     ACTION_FIELD_NUMBER: _ClassVar[int]
+    TASKS_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     client_id: str
     job: str
     action: _types_pb2.Action
-    def __init__(self, request_id: _Optional[str] = ..., client_id: _Optional[str] = ..., job: _Optional[str] = ..., action: _Optional[_Union[_types_pb2.Action, str]] = ...) -> None: ...
+    tasks: int
+    def __init__(self, request_id: _Optional[str] = ..., client_id: _Optional[str] = ..., job: _Optional[str] = ..., action: _Optional[_Union[_types_pb2.Action, str]] = ..., tasks: _Optional[int] = ...) -> None: ...
 
 class ControlJobResponse(_message.Message):
     __slots__ = ("job_id", "unchanged", "revision")
@@ -477,7 +479,7 @@ class ListJobsResponse(_message.Message):
     def __init__(self, jobs: _Optional[_Iterable[_Union[_types_pb2.Job, _Mapping]]] = ..., next_page_token: _Optional[str] = ..., revision: _Optional[int] = ..., understood: bool = ..., rows: _Optional[_Iterable[_Union[JobRow, _Mapping]]] = ...) -> None: ...
 
 class JobRow(_message.Message):
-    __slots__ = ("id", "name", "queue", "tenant", "user", "authenticated", "priority", "labels", "state", "reason", "detail", "attempt", "restarts", "preemptions", "task_count", "running", "succeeded", "failed", "exit_code", "parent", "element", "array_size", "cron", "timezone", "overlap", "children", "held", "frozen", "waits_for", "deadline_ms", "deadline_missed", "estimate_ms", "timeout_ms", "checkpoint_at_ms", "until_ms", "spent", "submitted_at_ms", "placed_at_ms", "started_at_ms", "ended_at_ms", "wait_code", "wait_message", "waits_since_ms", "start_ms", "begin_ms")
+    __slots__ = ("id", "name", "queue", "tenant", "user", "authenticated", "priority", "labels", "state", "reason", "detail", "attempt", "restarts", "preemptions", "task_count", "running", "succeeded", "failed", "exit_code", "parent", "element", "array_size", "cron", "timezone", "overlap", "children", "held", "frozen", "waits_for", "deadline_ms", "deadline_missed", "estimate_ms", "timeout_ms", "checkpoint_at_ms", "until_ms", "spent", "submitted_at_ms", "placed_at_ms", "started_at_ms", "ended_at_ms", "wait_code", "wait_message", "waits_since_ms", "start_ms", "begin_ms", "wanted")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -530,6 +532,7 @@ class JobRow(_message.Message):
     WAITS_SINCE_MS_FIELD_NUMBER: _ClassVar[int]
     START_MS_FIELD_NUMBER: _ClassVar[int]
     BEGIN_MS_FIELD_NUMBER: _ClassVar[int]
+    WANTED_FIELD_NUMBER: _ClassVar[int]
     id: str
     name: str
     queue: str
@@ -575,7 +578,8 @@ class JobRow(_message.Message):
     waits_since_ms: int
     start_ms: int
     begin_ms: int
-    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., queue: _Optional[str] = ..., tenant: _Optional[str] = ..., user: _Optional[str] = ..., authenticated: bool = ..., priority: _Optional[int] = ..., labels: _Optional[_Mapping[str, str]] = ..., state: _Optional[_Union[_types_pb2.JobState, str]] = ..., reason: _Optional[str] = ..., detail: _Optional[str] = ..., attempt: _Optional[int] = ..., restarts: _Optional[int] = ..., preemptions: _Optional[int] = ..., task_count: _Optional[int] = ..., running: _Optional[int] = ..., succeeded: _Optional[int] = ..., failed: _Optional[int] = ..., exit_code: _Optional[int] = ..., parent: _Optional[str] = ..., element: _Optional[int] = ..., array_size: _Optional[int] = ..., cron: _Optional[str] = ..., timezone: _Optional[str] = ..., overlap: _Optional[_Union[_types_pb2.Overlap, str]] = ..., children: _Optional[_Union[_types_pb2.Children, _Mapping]] = ..., held: bool = ..., frozen: bool = ..., waits_for: _Optional[_Iterable[_Union[_types_pb2.Dependency, _Mapping]]] = ..., deadline_ms: _Optional[int] = ..., deadline_missed: bool = ..., estimate_ms: _Optional[int] = ..., timeout_ms: _Optional[int] = ..., checkpoint_at_ms: _Optional[int] = ..., until_ms: _Optional[int] = ..., spent: _Optional[_Union[_types_pb2.Spent, _Mapping]] = ..., submitted_at_ms: _Optional[int] = ..., placed_at_ms: _Optional[int] = ..., started_at_ms: _Optional[int] = ..., ended_at_ms: _Optional[int] = ..., wait_code: _Optional[str] = ..., wait_message: _Optional[str] = ..., waits_since_ms: _Optional[int] = ..., start_ms: _Optional[int] = ..., begin_ms: _Optional[int] = ...) -> None: ...
+    wanted: int
+    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., queue: _Optional[str] = ..., tenant: _Optional[str] = ..., user: _Optional[str] = ..., authenticated: bool = ..., priority: _Optional[int] = ..., labels: _Optional[_Mapping[str, str]] = ..., state: _Optional[_Union[_types_pb2.JobState, str]] = ..., reason: _Optional[str] = ..., detail: _Optional[str] = ..., attempt: _Optional[int] = ..., restarts: _Optional[int] = ..., preemptions: _Optional[int] = ..., task_count: _Optional[int] = ..., running: _Optional[int] = ..., succeeded: _Optional[int] = ..., failed: _Optional[int] = ..., exit_code: _Optional[int] = ..., parent: _Optional[str] = ..., element: _Optional[int] = ..., array_size: _Optional[int] = ..., cron: _Optional[str] = ..., timezone: _Optional[str] = ..., overlap: _Optional[_Union[_types_pb2.Overlap, str]] = ..., children: _Optional[_Union[_types_pb2.Children, _Mapping]] = ..., held: bool = ..., frozen: bool = ..., waits_for: _Optional[_Iterable[_Union[_types_pb2.Dependency, _Mapping]]] = ..., deadline_ms: _Optional[int] = ..., deadline_missed: bool = ..., estimate_ms: _Optional[int] = ..., timeout_ms: _Optional[int] = ..., checkpoint_at_ms: _Optional[int] = ..., until_ms: _Optional[int] = ..., spent: _Optional[_Union[_types_pb2.Spent, _Mapping]] = ..., submitted_at_ms: _Optional[int] = ..., placed_at_ms: _Optional[int] = ..., started_at_ms: _Optional[int] = ..., ended_at_ms: _Optional[int] = ..., wait_code: _Optional[str] = ..., wait_message: _Optional[str] = ..., waits_since_ms: _Optional[int] = ..., start_ms: _Optional[int] = ..., begin_ms: _Optional[int] = ..., wanted: _Optional[int] = ...) -> None: ...
 
 class CancelJobRequest(_message.Message):
     __slots__ = ("request_id", "client_id", "job", "reason")

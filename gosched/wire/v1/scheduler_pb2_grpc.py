@@ -243,7 +243,7 @@ class SchedulerServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ControlJob(self, request, context):
-        """Holds, releases, suspends, resumes or requeues a job.
+        """Holds, releases, suspends, resumes, requeues or scales a job.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -115,6 +115,7 @@ class Action(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     ACTION_RESUME: _ClassVar[Action]
     ACTION_REQUEUE: _ClassVar[Action]
     ACTION_FREEZE: _ClassVar[Action]
+    ACTION_SCALE: _ClassVar[Action]
 
 class NodeAction(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -282,6 +283,7 @@ ACTION_SUSPEND: Action
 ACTION_RESUME: Action
 ACTION_REQUEUE: Action
 ACTION_FREEZE: Action
+ACTION_SCALE: Action
 NODE_ACTION_UNSPECIFIED: NodeAction
 NODE_ACTION_CORDON: NodeAction
 NODE_ACTION_UNCORDON: NodeAction
@@ -609,16 +611,18 @@ class SecretUse(_message.Message):
     def __init__(self, name: _Optional[str] = ..., file: _Optional[str] = ..., env: _Optional[str] = ...) -> None: ...
 
 class GangPolicy(_message.Message):
-    __slots__ = ("min_tasks", "on_member_failure", "wait_ms", "ends_with")
+    __slots__ = ("min_tasks", "on_member_failure", "wait_ms", "ends_with", "initial_tasks")
     MIN_TASKS_FIELD_NUMBER: _ClassVar[int]
     ON_MEMBER_FAILURE_FIELD_NUMBER: _ClassVar[int]
     WAIT_MS_FIELD_NUMBER: _ClassVar[int]
     ENDS_WITH_FIELD_NUMBER: _ClassVar[int]
+    INITIAL_TASKS_FIELD_NUMBER: _ClassVar[int]
     min_tasks: int
     on_member_failure: MemberFailure
     wait_ms: int
     ends_with: str
-    def __init__(self, min_tasks: _Optional[int] = ..., on_member_failure: _Optional[_Union[MemberFailure, str]] = ..., wait_ms: _Optional[int] = ..., ends_with: _Optional[str] = ...) -> None: ...
+    initial_tasks: int
+    def __init__(self, min_tasks: _Optional[int] = ..., on_member_failure: _Optional[_Union[MemberFailure, str]] = ..., wait_ms: _Optional[int] = ..., ends_with: _Optional[str] = ..., initial_tasks: _Optional[int] = ...) -> None: ...
 
 class RetryPolicy(_message.Message):
     __slots__ = ("max_restarts", "backoff_ms", "when")
@@ -752,7 +756,7 @@ class Children(_message.Message):
     def __init__(self, made: _Optional[int] = ..., live: _Optional[int] = ..., succeeded: _Optional[int] = ..., failed: _Optional[int] = ..., cancelled: _Optional[int] = ..., next_run_at_ms: _Optional[int] = ...) -> None: ...
 
 class Job(_message.Message):
-    __slots__ = ("id", "spec", "state", "intent", "reason", "detail", "sequence", "attempt", "restarts", "active", "running", "succeeded", "failed", "submitted_at_ms", "not_before_ms", "started_at_ms", "ended_at_ms", "exit_code", "unplaced", "parent", "element", "children", "held", "waits_for", "placed_at_ms", "checkpoint_at_ms", "until_ms", "preemptions", "deadline_missed", "deadline_promised", "evicted_for", "frozen", "spent", "user", "authenticated", "traceparent", "port")
+    __slots__ = ("id", "spec", "state", "intent", "reason", "detail", "sequence", "attempt", "restarts", "active", "running", "succeeded", "failed", "submitted_at_ms", "not_before_ms", "started_at_ms", "ended_at_ms", "exit_code", "unplaced", "parent", "element", "children", "held", "waits_for", "placed_at_ms", "checkpoint_at_ms", "until_ms", "preemptions", "deadline_missed", "deadline_promised", "evicted_for", "frozen", "spent", "user", "authenticated", "traceparent", "port", "wanted")
     ID_FIELD_NUMBER: _ClassVar[int]
     SPEC_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
@@ -790,6 +794,7 @@ class Job(_message.Message):
     AUTHENTICATED_FIELD_NUMBER: _ClassVar[int]
     TRACEPARENT_FIELD_NUMBER: _ClassVar[int]
     PORT_FIELD_NUMBER: _ClassVar[int]
+    WANTED_FIELD_NUMBER: _ClassVar[int]
     id: str
     spec: JobSpec
     state: JobState
@@ -827,7 +832,8 @@ class Job(_message.Message):
     authenticated: bool
     traceparent: str
     port: int
-    def __init__(self, id: _Optional[str] = ..., spec: _Optional[_Union[JobSpec, _Mapping]] = ..., state: _Optional[_Union[JobState, str]] = ..., intent: _Optional[_Union[JobIntent, str]] = ..., reason: _Optional[str] = ..., detail: _Optional[str] = ..., sequence: _Optional[int] = ..., attempt: _Optional[int] = ..., restarts: _Optional[int] = ..., active: _Optional[int] = ..., running: _Optional[int] = ..., succeeded: _Optional[int] = ..., failed: _Optional[int] = ..., submitted_at_ms: _Optional[int] = ..., not_before_ms: _Optional[int] = ..., started_at_ms: _Optional[int] = ..., ended_at_ms: _Optional[int] = ..., exit_code: _Optional[int] = ..., unplaced: _Optional[int] = ..., parent: _Optional[str] = ..., element: _Optional[int] = ..., children: _Optional[_Union[Children, _Mapping]] = ..., held: bool = ..., waits_for: _Optional[_Iterable[_Union[Dependency, _Mapping]]] = ..., placed_at_ms: _Optional[int] = ..., checkpoint_at_ms: _Optional[int] = ..., until_ms: _Optional[int] = ..., preemptions: _Optional[int] = ..., deadline_missed: bool = ..., deadline_promised: bool = ..., evicted_for: _Optional[_Iterable[str]] = ..., frozen: bool = ..., spent: _Optional[_Union[Spent, _Mapping]] = ..., user: _Optional[str] = ..., authenticated: bool = ..., traceparent: _Optional[str] = ..., port: _Optional[int] = ...) -> None: ...
+    wanted: int
+    def __init__(self, id: _Optional[str] = ..., spec: _Optional[_Union[JobSpec, _Mapping]] = ..., state: _Optional[_Union[JobState, str]] = ..., intent: _Optional[_Union[JobIntent, str]] = ..., reason: _Optional[str] = ..., detail: _Optional[str] = ..., sequence: _Optional[int] = ..., attempt: _Optional[int] = ..., restarts: _Optional[int] = ..., active: _Optional[int] = ..., running: _Optional[int] = ..., succeeded: _Optional[int] = ..., failed: _Optional[int] = ..., submitted_at_ms: _Optional[int] = ..., not_before_ms: _Optional[int] = ..., started_at_ms: _Optional[int] = ..., ended_at_ms: _Optional[int] = ..., exit_code: _Optional[int] = ..., unplaced: _Optional[int] = ..., parent: _Optional[str] = ..., element: _Optional[int] = ..., children: _Optional[_Union[Children, _Mapping]] = ..., held: bool = ..., waits_for: _Optional[_Iterable[_Union[Dependency, _Mapping]]] = ..., placed_at_ms: _Optional[int] = ..., checkpoint_at_ms: _Optional[int] = ..., until_ms: _Optional[int] = ..., preemptions: _Optional[int] = ..., deadline_missed: bool = ..., deadline_promised: bool = ..., evicted_for: _Optional[_Iterable[str]] = ..., frozen: bool = ..., spent: _Optional[_Union[Spent, _Mapping]] = ..., user: _Optional[str] = ..., authenticated: bool = ..., traceparent: _Optional[str] = ..., port: _Optional[int] = ..., wanted: _Optional[int] = ...) -> None: ...
 
 class Task(_message.Message):
     __slots__ = ("id", "job_id", "group", "index", "rank", "state", "attempt", "allocation_id", "node_id", "gpus", "reason", "detail", "placed_at_ms", "started_at_ms", "ended_at_ms", "exit_code", "cpus", "moves", "usage")

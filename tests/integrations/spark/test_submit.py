@@ -9,10 +9,13 @@ import pytest
 from gosched.config import parse_job_file
 from gosched.config.errors import ConfigError
 from gosched.config.jobs.spark_memory import heap_mib, memory_mib
+from gosched.config.jobs.spark_model import LEAVES_AFTER_S
 from gosched.core.spec.job_spec import JobSpec
+from gosched.core.spec.task_group import SPARK_WORKER
 from gosched.integrations.spark.submit import Submission, endpoints_of, job_document
 
 GI, MI = 1 << 30, 1 << 20
+DYNAMIC = ("spark.dynamicAllocation.enabled=true", "spark.dynamicAllocation.maxExecutors=8")
 
 
 def job_of(app: str = "a.py", *args: str, conf: tuple[str, ...] = (), flags: str = "", **options: str) -> JobSpec:
@@ -116,7 +119,12 @@ def test_a_supervised_application_starts_again_when_it_fails() -> None:
         ),
         ({"executor_cores": "0"}, "--executor-cores: expected a number above 0, got '0'"),
         ({"conf": ("x=1",)}, r"--conf: expected spark.KEY=VALUE, got 'x=1'"),
-        ({"conf": ("spark.dynamicAllocation.enabled=true",)}, "spark.dynamicAllocation.enabled: not supported"),
+        ({"conf": ("spark.dynamicAllocation.enabled=true",)}, "give spark.dynamicAllocation.maxExecutors too"),
+        ({"conf": (*DYNAMIC, "spark.dynamicAllocation.minExecutors=9")}, "8 is less than the 9 at first, or at least"),
+        (
+            {"conf": (*DYNAMIC, "spark.dynamicAllocation.maxExecutors=1000", "spark.dynamicAllocation.minExecutors=7")},
+            "7 of 1000 is no whole percent: take 10 or a multiple",
+        ),
         ({"conf": ("spark.yarn.queue=x",)}, "spark.yarn.queue: not supported: is of YARN"),
         ({"app": "a.jar"}, "a.jar is a jar: name its main class with --class"),
     ],
@@ -128,6 +136,30 @@ def test_what_has_no_place_in_a_job_is_refused_by_name(given: dict[str, str], pr
 
 def test_dynamic_allocation_that_is_off_is_no_problem() -> None:
     assert job_of(conf=("spark.dynamicAllocation.enabled=false",)).groups[1].count == 2
+
+
+@pytest.mark.parametrize(
+    ("more", "least", "initial"),
+    [
+        ((), 1, 1),
+        (("spark.dynamicAllocation.minExecutors=0",), 1, 1),
+        (("spark.dynamicAllocation.minExecutors=3",), 3, 3),
+        (("spark.dynamicAllocation.minExecutors=3", "spark.dynamicAllocation.initialExecutors=5"), 3, 5),
+        (("spark.executor.instances=4",), 1, 4),
+    ],
+)
+def test_dynamic_allocation_is_a_job_whose_executors_come_and_go(
+    more: tuple[str, ...], least: int, initial: int
+) -> None:
+    job = job_of(conf=(*DYNAMIC, *more))
+    driver, executor = job.groups
+    assert (driver.floor, executor.floor, executor.count, job.gang.initial_tasks) == (1, least, 8, 1 + initial)
+    assert executor.command == (SPARK_WORKER, str(LEAVES_AFTER_S))
+    settings = conf_of(job)
+    assert settings["spark.dynamicAllocation.minExecutors"] == str(least)
+    assert settings["spark.dynamicAllocation.initialExecutors"] == str(initial)
+    assert settings["spark.dynamicAllocation.maxExecutors"] == "8"
+    assert settings["spark.dynamicAllocation.shuffleTracking.enabled"] == "true"
 
 
 def test_a_master_is_a_cluster_of_gosched() -> None:
