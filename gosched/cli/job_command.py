@@ -1,4 +1,4 @@
-"""`goschedctl job`: list, show, cancel, wait, hold, release, suspend, resume, requeue, history, validate, schema.
+"""`goschedctl job`: list, show, cancel, wait, hold, release, suspend, resume, requeue, scale, history, validate, schema.
 
 Invariant: a command's module is imported only when that command runs, or when all are listed.
 """
@@ -20,6 +20,7 @@ _MODULES = {
     "suspend": _ACTIONS,
     "resume": _ACTIONS,
     "requeue": _ACTIONS,
+    "scale": _ACTIONS,
     "history": "job_history",
     "validate": _FILES,
     "schema": _FILES,
