@@ -108,6 +108,19 @@ def keeps_apart(spec: Json, namespace: str) -> tuple[Term, ...]:
     )
 
 
+def without_rules(spec: Json) -> dict[str, Any]:
+    """Return a pod's spec but for what `read_rules` reads of it."""
+    affinity = dict(spec.get("affinity") or {})
+    for kind in ("podAntiAffinity", "podAffinity"):
+        affinity[kind] = {key: value for key, value in (affinity.get(kind) or {}).items() if key != ALWAYS}
+    soft = [
+        each
+        for each in spec.get("topologySpreadConstraints") or []
+        if each.get("whenUnsatisfiable", "DoNotSchedule") == "ScheduleAnyway"
+    ]
+    return {**spec, "affinity": affinity, "topologySpreadConstraints": soft}
+
+
 def _term(written: Json, namespace: str, kind: str) -> Term:
     key = str(written.get("topologyKey") or "")
     rule = f"required {kind} over {key[:80]}"

@@ -14,6 +14,7 @@ from hashlib import blake2b
 from gosched.core.limits import MAX_RULES, MAX_VALUES
 from gosched.core.spec.placement_rules import Affinity, AntiAffinity, LabelOp, SpreadRule, TopologyRule
 from gosched.core.spec.task_group import TaskGroup
+from gosched.integrations.kube_objects.gang_rules import NOTHING, Member, within
 from gosched.integrations.kube_objects.pod_rules import Refused, Spread, Term
 from gosched.integrations.kube_objects.pods import Pod
 from gosched.integrations.kube_objects.translate import Wanted
@@ -82,26 +83,19 @@ class Placing:
         Refused, Waits."""
         rules = kind[0][1].rules
         members = [pod for pod, _ in job]
+        own = within(_members(kind), _members(job)) if len(job) > 1 else NOTHING
         affinity: list[Affinity] = []
-        away: dict[AntiAffinity, None] = {}
-        topology: list[TopologyRule] = []
-        spread: list[SpreadRule] = []
+        away: dict[AntiAffinity, None] = dict.fromkeys(own.anti_affinity)
         for term in rules.apart:
-            if self._is_about_all(term, members, "podAntiAffinity"):
-                away[AntiAffinity(level=term.key)] = None
             self._keep_off(term, self._neighbours.selected(term), members, away, affinity)
         terms = {term: None for pod, _ in kind for term in self._neighbours.towards(pod)}
         for term in terms:
             self._keep_off(term, self._neighbours.keepers(term), members, away, affinity)
         if rules.together is not None:
-            if self._is_about_all(rules.together, members, "podAffinity"):
-                if len(kind) < len(job) and any(wanted.rules.together != rules.together for _, wanted in job):
-                    raise Refused(_mixed("podAffinity", rules.together.key))
-                topology.append(TopologyRule(level=rules.together.key))
             affinity += self._near(rules.together, members)
         for each in rules.spread:
             if len(job) > 1:
-                spread.append(self._even(each, [pod for pod, _ in kind], members))
+                self._check_counted(each, [pod for pod, _ in kind])
             else:
                 affinity += self._emptiest(each, members[0])
         if len(away) > MAX_APART:
@@ -112,8 +106,8 @@ class Placing:
         return Places(
             affinity=tuple(dict.fromkeys(affinity)),
             anti_affinity=tuple(sorted(away, key=lambda rule: (rule.job, rule.level))),
-            topology=tuple(topology),
-            spread=tuple(spread),
+            topology=own.topology,
+            spread=own.spread,
         )
 
     def _jobs_of(self, pod: Pod) -> Collection[str]:
@@ -130,13 +124,6 @@ class Placing:
                 and (pod.uid in self._made or (pod.uid not in self._making and self._live_jobs_of(pod)))
             }
         return any(uid not in own for uid in self._coming[term])
-
-    def _is_about_all(self, term: Term, members: Sequence[Pod], kind: str) -> bool:
-        """Return whether a term selects all pods of a gang, and not none. Raises Refused if it selects some."""
-        inside = sum(1 for pod in members if term.selects(pod.namespace, pod.labels))
-        if len(members) > 1 and 0 < inside < len(members):
-            raise Refused(_mixed(kind, term.key))
-        return len(members) > 1 and inside > 0
 
     def _keep_off(
         self,
@@ -172,14 +159,11 @@ class Placing:
             raise Waits(f"required podAffinity over {term.key}: no pod that it names has been placed yet")
         return [Affinity(label=term.key, op=LabelOp.EXISTS)]
 
-    def _even(self, rule: Spread, kind: Sequence[Pod], members: Sequence[Pod]) -> SpreadRule:
-        """Return the rule of a gang's task group: its own pods are all that are counted."""
+    def _check_counted(self, rule: Spread, kind: Sequence[Pod]) -> None:
+        """Raise Refused or Waits unless a spread counts the pods of a gang's task group alone, in domains that take
+        them."""
         name = f"topologySpreadConstraints over {rule.pods.key} with DoNotSchedule"
         own = {pod.uid for pod in kind}
-        if not all(rule.pods.selects(pod.namespace, pod.labels) for pod in kind):
-            raise Refused(f"{name}: its labelSelector does not select the pod itself; have it select its gang")
-        if any(pod.uid not in own and rule.pods.selects(pod.namespace, pod.labels) for pod in members):
-            raise Refused(f"{name} counts pods of its gang that ask for other than it does: select one kind alone")
         if self._are_coming(rule.pods, own):
             raise Waits(f"{name}: it waits until the pods that are counted are placed, which come first")
         for pod in self._neighbours.selected(rule.pods):
@@ -190,7 +174,6 @@ class Placing:
                 f"{name} counts {closed}, where no node takes the pod now (taints, cordoned, not ready): write "
                 "nodeTaintsPolicy: Honor, or open a node there"
             )
-        return SpreadRule(level=rule.pods.key, max_skew=rule.max_skew)
 
     def _emptiest(self, rule: Spread, pod: Pod) -> list[Affinity]:
         """Return the domains that may take one more pod. It is known once all that are counted have their places."""
@@ -204,11 +187,8 @@ class Placing:
         return _one_of(rule.pods.key, {value for value, count in counts.items() if count <= most}, name)
 
 
-def _mixed(kind: str, key: str) -> str:
-    return (
-        f"required {kind} over {key} names some pods of its gang and not others, which is not supported: have its "
-        "labelSelector select all of them, or none"
-    )
+def _members(asking: Sequence[Asking]) -> list[Member]:
+    return [Member(pod.namespace, pod.labels, wanted.rules) for pod, wanted in asking]
 
 
 def _one_of(key: str, values: Collection[str], rule: str) -> list[Affinity]:
