@@ -194,6 +194,8 @@ def test_a_domain_that_counts_and_takes_no_pod_is_named(bench: Bench) -> None:
 def test_a_spread_pod_by_itself_gets_the_emptiest_domains(bench: Bench) -> None:
     bench.pod("p", **EVEN)
     assert bench.places("p").affinity == within("zone", "a", "b", "c")
+    bench.pod("goes", "b1", deleting=True)
+    assert bench.places("p").affinity == within("zone", "a", "b", "c")
     bench.pod("q", "a1", job="job-q", **EVEN)
     assert bench.places("p").affinity == within("zone", "b", "c")
     bench.pod("r", job="job-r", **EVEN)
