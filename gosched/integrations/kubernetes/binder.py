@@ -72,6 +72,10 @@ class Binder:
         self._outdated.add(job_id)
         return True
 
+    def is_retired(self, job_id: str) -> bool:
+        """Return whether orders of a job are not taken any more."""
+        return job_id in self._outdated
+
     def keep_retired(self, live: Collection[str]) -> None:
         """Forget the retired jobs that are not live any more."""
         self._outdated.intersection_update(live)

@@ -154,12 +154,14 @@ class Submitting:
         self._jobs = found
         self._of_pod = {job.pod: job.id for job in found.values() if job.pod}
         self._looked = time.monotonic()
-        self.binder.keep_retired(found)
         await _all(self._on_ended, [job for job in gone if self._free_pods_of(job)])
+        self.binder.keep_retired(found)
 
     async def _on_ended(self, job: KnownJob) -> None:
         """Say why a job has ended whose pods still wait. One that a person cancelled gets no other; one that was
         planned against a rule gets one now, unless that is so again and again, and one that failed after a while."""
+        if self.binder.is_retired(job.id):
+            return  # it was cancelled to be submitted anew, and the answer was lost
         try:
             ended = (await self._client.get_job(job.id)).job
         except NotFound:
@@ -216,11 +218,11 @@ class Submitting:
             pods = [self._wanted[pod.uid] for pod in self._free_pods_of(job) if pod.uid in self._wanted][: job.tasks]
             if len(pods) == job.tasks:
                 waiting.append((job, pods))
-        found = self._making.outdated(waiting, self._jobs) if waiting else []
-        found = [job for job in found if self.binder.retire(job.id)]
-        for job in found:
-            log.info("other pods leave a job other nodes now; it is submitted anew", job=job.name)
-        await _all(lambda job: self._request_cancel(job, "it is submitted anew"), found)
+        for job in self._making.outdated(waiting, self._jobs) if waiting else []:
+            if self.binder.retire(job.id):
+                log.info("other pods leave a job other nodes now; it is submitted anew", job=job.name)
+        retired = [job for job in self._waiting_jobs() if self.binder.is_retired(job.id)]
+        await _all(lambda job: self._request_cancel(job, "it is submitted anew"), retired)
 
     async def _request_cancel(self, job: KnownJob, reason: str) -> None:
         with contextlib.suppress(NotFound):

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from gosched.client import GoSchedError
 from gosched.client.aio.handle import AsyncJobHandle
 from gosched.client.records import JobState
 from gosched.core.orders import TaskOrder
@@ -36,6 +37,7 @@ class Client:
         self.submitted: list[JobSpec] = []
         self.cancelled: list[str] = []
         self.ended: dict[str, str] = {}  # reason, by id
+        self.lost = ""  # what of a cancel: the call or the answer
 
     async def job_rows(self, query: Any) -> AsyncIterator[list[Any]]:
         yield [
@@ -63,8 +65,12 @@ class Client:
         return found
 
     async def request_cancel(self, job_id: str, *, reason: str) -> None:
+        if self.lost == "call":
+            raise GoSchedError("no answer")
         self.cancelled.append(job_id)
         del self.live[job_id]
+        if self.lost == "answer":
+            raise GoSchedError("no answer")
 
     async def get_job(self, job_id: str) -> Any:
         return SimpleNamespace(
@@ -147,6 +153,23 @@ def test_a_job_is_submitted_anew_when_another_schedulers_pod_leaves_its_node(ben
     assert bench.client.cancelled == ["j-1"]
     bench.passes(3)
     assert len(bench.client.submitted) == 2
+
+
+@pytest.mark.parametrize("lost", ["call", "answer"])
+def test_a_cancel_that_got_no_answer_is_repeated_and_parks_no_pod(bench: Bench, lost: str) -> None:
+    bench.pod("theirs", "a", "other")
+    bench.pod("p", **APART)
+    bench.passes()
+    bench.pod("theirs", "a", "other", kind="DELETED")
+    bench.client.lost = lost
+    with pytest.raises(GoSchedError):
+        bench.passes()
+    bench.client.lost = ""
+    bench.pod("theirs", "a", "other")  # as before: the job is retired all the same
+    bench.passes()
+    assert bench.client.cancelled == ["j-1"]
+    assert bench.affinity() == [off("a"), off("a")]
+    assert bench.said.words == []
 
 
 def test_a_job_that_is_being_started_is_not_submitted_anew(bench: Bench) -> None:
