@@ -43,7 +43,7 @@ class Making:
         if not planned:
             return []
         making = {pod.uid: job_name(_pods(job), job.gang) for job in planned for pod in _pods(job)}
-        placing = self._placing(live, making)
+        placing = self._placing(live, making, waits=True)
         found = []
         for job in planned:
             try:
@@ -61,7 +61,7 @@ class Making:
         self, waiting: Iterable[tuple[KnownJob, Sequence[Asking]]], live: Mapping[str, KnownJob]
     ) -> list[KnownJob]:
         """Return the jobs whose pods other pods leave other nodes now than when they were submitted."""
-        placing = self._placing(live, {})
+        placing = self._placing(live, {}, waits=False)  # two of them would keep each other as they are
         found = []
         for job, pods in waiting:
             of_gang = pods[0][0].group if job.group else None
@@ -73,7 +73,7 @@ class Making:
                 found.append(job)
         return found
 
-    def _placing(self, live: Mapping[str, KnownJob], making: Mapping[str, str]) -> Placing:
+    def _placing(self, live: Mapping[str, KnownJob], making: Mapping[str, str], *, waits: bool) -> Placing:
         of_pod = {job.pod: job.name for job in live.values() if job.pod}
         of_gang: dict[str, list[str]] = {}
         for job in live.values():
@@ -88,7 +88,7 @@ class Making:
                 return [of_pod[pod.uid]]
             return of_gang.get(pod.group.key, []) if pod.group is not None and pod.waits else []
 
-        return Placing(Neighbours(self._world, self.binder.node_of), jobs_of, making)
+        return Placing(Neighbours(self._world, self.binder.node_of), jobs_of, making, waits=waits)
 
     def _spec(self, job: Planned, places: Mapping[str, Places]) -> JobSpec:
         if job.gang is not None:

@@ -59,14 +59,21 @@ ANYWHERE = Places()
 
 class Placing:
     """The places of the jobs that are made together. `jobs_of` returns the names of the live jobs that a pod is of, or
-    may be of; empty: of none. `making` has the names of the jobs that are made now, by the uids of their pods."""
+    may be of; empty: of none. `making` has the names of the jobs that are made now, by the uids of their pods. `waits`:
+    whether a pod waits for those that are to be placed before it."""
 
     def __init__(
-        self, neighbours: Neighbours, jobs_of: Callable[[Pod], Collection[str]], making: Mapping[str, str]
+        self,
+        neighbours: Neighbours,
+        jobs_of: Callable[[Pod], Collection[str]],
+        making: Mapping[str, str],
+        *,
+        waits: bool,
     ) -> None:
         self._neighbours = neighbours
         self._live_jobs_of = jobs_of
         self._making = making
+        self._waits = waits
         self._made: set[str] = set()  # uids of pods
         self._coming: dict[Term, dict[str, None]] = {}  # uids of pods with a job that is to find them a node
 
@@ -123,7 +130,7 @@ class Placing:
                 if not self._neighbours.node_of(pod)
                 and (pod.uid in self._made or (pod.uid not in self._making and self._live_jobs_of(pod)))
             }
-        return any(uid not in own for uid in self._coming[term])
+        return self._waits and any(uid not in own for uid in self._coming[term])
 
     def _keep_off(
         self,

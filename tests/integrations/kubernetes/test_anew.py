@@ -17,8 +17,10 @@ from gosched.core.spec.job_spec import JobSpec
 from gosched.core.spec.placement_rules import Affinity, LabelOp
 from gosched.integrations.kube_objects.pod_rules import ALWAYS, HOSTNAME
 from gosched.integrations.kube_objects.pods import Pod
+from gosched.integrations.kube_objects.translate import translate
 from gosched.integrations.kubernetes import submitting as submitting_module
 from gosched.integrations.kubernetes.binder import RULE_BROKEN, Binder
+from gosched.integrations.kubernetes.jobs import single_job
 from gosched.integrations.kubernetes.submitting import Submitting
 from gosched.integrations.kubernetes.tasks import Tasks, read_order
 from gosched.integrations.kubernetes.volumes import Volumes
@@ -120,6 +122,11 @@ class Bench:
         spec |= {"schedulerName": scheduler, "containers": [], **({"nodeName": node} if node else {})}
         self.world.change_pod(kind, {"metadata": metadata, "spec": spec})
 
+    def other_job(self, name: str) -> JobSpec:
+        """Return a job of a pod that was submitted before."""
+        pod = self.world.pods[f"u-{name}"]
+        return single_job(pod, translate(pod, cluster="c", queue="q"), "c")
+
     def passes(self, times: int = 1) -> None:
         async def go() -> None:
             for _ in range(times):
@@ -153,6 +160,18 @@ def test_a_job_is_submitted_anew_when_another_schedulers_pod_leaves_its_node(ben
     assert bench.client.cancelled == ["j-1"]
     bench.passes(3)
     assert len(bench.client.submitted) == 2
+
+
+def test_of_two_spread_pods_that_wait_each_is_submitted_anew(bench: Bench) -> None:
+    spread: dict[str, Any] = {"topologySpreadConstraints": [{**TERM, "maxSkew": 1}]}
+    bench.pod("there", "a", "other")
+    bench.pod("p", **spread)
+    bench.passes()
+    bench.pod("q", **spread)
+    bench.client.live["j-0"] = bench.other_job("q")  # its binding has failed, while `p` was submitted
+    bench.pod("there", "a", "other", kind="DELETED")
+    bench.passes()
+    assert bench.client.cancelled == ["j-1"]
 
 
 @pytest.mark.parametrize("lost", ["call", "answer"])

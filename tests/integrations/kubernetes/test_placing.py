@@ -58,7 +58,7 @@ class Bench:
         def jobs_of(pod: Pod) -> Collection[str]:
             return [self.jobs[pod.name]] if pod.name in self.jobs else []
 
-        return Placing(Neighbours(self.world, lambda pod: pod.node), jobs_of, self.making)
+        return Placing(Neighbours(self.world, lambda pod: pod.node), jobs_of, self.making, waits=True)
 
     def places(self, *names: str) -> Places:
         """Return the places of the first pod's kind, in the job of all."""
