@@ -272,10 +272,50 @@ def test_rules_of_pods_are_kept(api: Api, pods: Pods, client: GoSchedClient) -> 
         assert until("its place is offered", lambda: pods.node_of("crowded")) == "plain"
 
 
+def test_rules_about_other_pods_are_kept(api: Api, pods: Pods) -> None:
+    def of(app: str, key: str) -> dict[str, Any]:
+        return {"labelSelector": {"matchLabels": {"app": app}}, "topologyKey": key}
+
+    def spread(app: str) -> list[dict[str, Any]]:
+        return [{**of(app, "zone"), "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}]
+
+    def zones(prefix: str) -> list[str]:
+        return sorted([node[0] for node in pods.bound(prefix).values()])
+
+    apart = {
+        "podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [of("web", "kubernetes.io/hostname")]}
+    }
+    names = ["a1", "a2", "a3", "b1"]
+    group = {"metadata": {"name": "even"}, "spec": {"schedulingPolicy": {"gang": {"minCount": 4}}}}
+    member: dict[str, Any] = {"labels": {"app": "even"}, "schedulingGroup": {"podGroupName": "even"}}
+    with fresh_nodes(api, [node(name, labels={"zone": name[0]}) for name in names]):
+        pods.create(pod("theirs", labels={"app": "web"}, scheduler="somebody-else", nodeName="a1"))
+        pods.create(*[pod(f"web-{i}", labels={"app": "web"}, affinity=apart) for i in range(4)])
+        until("those that have a node of their own are bound", lambda: len(pods.bound("web-")) == 3)
+        assert sorted(pods.bound("web-").values()) == ["a2", "a3", "b1"]
+        (last,) = pods.all().keys() - pods.bound().keys()
+        until("the last one says why it waits", lambda: why(pods, last, "Unschedulable", "anti-affinity"))
+        pods.delete("theirs")
+        assert until("the last one takes the node that is left", lambda: pods.node_of(last)) == "a1"
+        pods.create(pod("plain", labels={"app": "web"}))
+        until("one that their rule names waits, too", lambda: why(pods, "plain", "Unschedulable", "anti-affinity"))
+
+        api("POST", f"{NATIVE}/namespaces/{pods.namespace}/podgroups", group)
+        pods.create(*[pod(f"even-{i}", topologySpreadConstraints=spread("even"), **member) for i in range(4)])
+        until("the gang is bound", lambda: len(pods.bound("even-")) == 4)
+        assert zones("even-") == ["a", "a", "b", "b"]
+
+        single: dict[str, Any] = {"labels": {"app": "single"}, "topologySpreadConstraints": spread("single")}
+        pods.create(*[pod(f"single-{i}", **single) for i in range(4)])
+        until("all are bound, one after the other", lambda: len(pods.bound("single-")) == 4)
+        assert zones("single-") == ["a", "a", "b", "b"]
+
+
 def test_what_is_not_understood_is_refused_by_name(api: Api, pods: Pods, client: GoSchedClient) -> None:
     selector = {"labelSelector": {"matchLabels": {"a": "b"}}, "topologyKey": "kubernetes.io/hostname"}
-    apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [selector]}}
-    spread = [{**selector, "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}]
+    elsewhere = {**selector, "namespaceSelector": {"matchLabels": {"c": "d"}}}
+    apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [elsewhere]}}
+    spread = [{**selector, "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule", "minDomains": 2}]
     port = {"name": "c", "image": "none", "ports": [{"containerPort": 80, "hostPort": 80}]}
     claim = [{"name": "v", "persistentVolumeClaim": {"claimName": "late"}}]
     api(

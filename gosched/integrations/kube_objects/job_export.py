@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from gosched.config.errors import ConfigError
@@ -17,6 +17,7 @@ from gosched.config.jobs.writer import job_keys
 from gosched.core.spec.job_spec import JobSpec
 from gosched.core.spec.policies import PreemptionPolicy
 from gosched.core.spec.task_group import Runtime, TaskGroup
+from gosched.integrations.kube_objects.gang_rules import NOTHING, carried, without, written
 from gosched.integrations.kube_objects.pod_spec import pod_spec
 from gosched.integrations.kube_objects.pods import COSCHEDULING_LABEL, QUEUE, TASK_GROUP
 from gosched.integrations.kube_objects.translate import priority_value
@@ -35,7 +36,7 @@ _READ = (
     *("limits.cpu", "resources", "placement.node_selector", "placement.affinity", "placement.tolerations"),
 )
 _CONTROLLERS = "left out: pods by themselves are not started again; a Job of Kubernetes does that"
-_SPREAD = "left out: gosched-kube refuses required rules about other pods"
+_SPREAD = "left out: of rules about tasks pods say what is required of a gang's own, over labels of nodes"
 _ADVICE = {
     "retry": _CONTROLLERS,
     "gang": "left out: what a failure means for the other pods is their controller's to say",
@@ -78,7 +79,9 @@ def export_jobs(specs: Sequence[JobSpec]) -> Exported:
 def export_job(spec: JobSpec) -> Exported:
     """Return the pods of a job. Raises ConfigError."""
     _refuse(spec)
-    notes = [*_left_out(spec)]
+    rules = carried(spec, [group.name for group in spec.groups if _SAFE.fullmatch(group.name)])
+    rest = [without(each, rules.get(each.name, NOTHING)) for each in spec.groups]
+    notes = [*_left_out(replace(spec, groups=tuple(rest)))]
     name = _name(spec, notes)
     group = {"namespace": spec.tenant, "name": name}
     objects: list[dict[str, Any]] = []
@@ -97,6 +100,11 @@ def export_job(spec: JobSpec) -> Exported:
     for each in spec.groups:
         metadata = _metadata(spec, each, name, notes)
         body = pod_spec(each, notes) | _of_job(spec, priority_class, notes)
+        of_gang = {COSCHEDULING_LABEL: name}
+        about = written(rules.get(each.name, NOTHING), of_gang, of_gang | _of_kind(metadata))
+        if "affinity" in about:
+            about["affinity"] = body.get("affinity", {}) | about["affinity"]
+        body |= about
         names = [_pod_name(spec, each, name, index) for index in range(each.count)]
         objects += [
             {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": own, **metadata}, "spec": body} for own in names
@@ -179,6 +187,11 @@ def _metadata(spec: JobSpec, group: TaskGroup, name: str, notes: list[Note]) -> 
         labels[COSCHEDULING_LABEL] = name
     found = {"namespace": spec.tenant, "labels": labels, "annotations": annotations}
     return {key: value for key, value in found.items() if value}
+
+
+def _of_kind(metadata: Mapping[str, Any]) -> dict[str, str]:
+    labels = metadata.get("labels", {})
+    return {TASK_GROUP: labels[TASK_GROUP]} if TASK_GROUP in labels else {}
 
 
 def _of_job(spec: JobSpec, priority_class: Mapping[str, Any], notes: list[Note]) -> dict[str, Any]:

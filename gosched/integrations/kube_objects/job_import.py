@@ -19,8 +19,10 @@ from gosched.core.spec.array import NO_ARRAY, Array
 from gosched.core.spec.job_spec import JobSpec
 from gosched.core.spec.policies import GangPolicy, Preemption, PreemptionPolicy, RetryCause, RetryPolicy
 from gosched.core.spec.task_group import TaskGroup
+from gosched.integrations.kube_objects.gang_rules import NOTHING, Member, Within, by_node, within
 from gosched.integrations.kube_objects.pod_group import read_group
 from gosched.integrations.kube_objects.pod_notes import OF_JOB, notes
+from gosched.integrations.kube_objects.pod_rules import NO_RULES, Refused, Rules, read_rules, without_rules
 from gosched.integrations.kube_objects.pods import COSCHEDULING_LABEL, QUEUE, TASK_GROUP, group_ref
 from gosched.integrations.kube_objects.reading import Found, part, text_of, texts, whole
 from gosched.integrations.kube_objects.translate import priority
@@ -108,12 +110,38 @@ def _pod(found: _Import, each: Found) -> tuple[JobSpec, str]:
     return replace(job, groups=(replace(job.groups[0], name=name),)), gang.name if gang else ""
 
 
+def _rules(found: _Import, spec: Mapping[str, Any], namespace: str, where: str) -> Rules:
+    """Return the rules of a gang's pod about other pods. Raises ValueError."""
+    try:
+        return read_rules(spec, namespace)
+    except Refused as error:
+        found.notes.append(Note(name=f"rules about other pods of {where}", value="", advice=f"left out: {error}"))
+        return NO_RULES
+    except (AttributeError, TypeError) as error:
+        raise ValueError(f"its rules about other pods cannot be read: {error}") from error
+
+
+def _about_itself(found: _Import, kind: Sequence[Member], gang: Sequence[Member], where: str) -> Within:
+    """Return the rules of a gang's task group about the gang."""
+    rules = kind[0].rules
+    elsewhere = [*rules.apart, *([rules.together] if rules.together else [])]
+    if any(not any(member.is_of(term) for member in gang) for term in elsewhere):
+        advice = "left out: it is about pods of other jobs; write placement.anti_affinity with the name of a job"
+        found.notes.append(Note(name=f"required affinity of {where}", value="", advice=advice))
+    try:
+        return by_node(within(kind, gang))
+    except Refused as error:
+        found.notes.append(Note(name=f"rules about other pods of {where}", value="", advice=f"left out: {error}"))
+        return NOTHING
+
+
 def _of_template(found: _Import, each: Found, metadata: Mapping[str, Any], spec: Mapping[str, Any]) -> JobSpec:
     """Return the job of one task that a pod is, or the pods that a template makes."""
     where = f"{each.kind} {each.path}"
-    group, said = read_group(spec, where)
-    found.notes += said
     labels = texts(metadata, "labels")
+    is_of_gang = group_ref(each.namespace or "default", labels, texts(metadata, "annotations"), spec) is not None
+    group, said = read_group(_without_rules(spec) if is_of_gang else spec, where)
+    found.notes += said
     grace_s = whole(spec, "terminationGracePeriodSeconds", _GRACE_S)
     value, never = _priority(found, spec, where)
     kept = {key: text for key, text in labels.items() if key not in _OWN_LABELS and not key.startswith(_OF_CONTROLLERS)}
@@ -132,6 +160,13 @@ def _of_template(found: _Import, each: Found, metadata: Mapping[str, Any], spec:
     )
 
 
+def _without_rules(spec: Mapping[str, Any]) -> Mapping[str, Any]:
+    try:
+        return without_rules(spec)
+    except (AttributeError, TypeError) as error:
+        raise ValueError(f"its rules about other pods cannot be read: {error}") from error
+
+
 def _priority(found: _Import, spec: Mapping[str, Any], where: str) -> tuple[int, bool]:
     """Return the priority that the API server gives the pod, and whether it evicts nobody."""
     name, never = text_of(spec, "priorityClassName"), spec.get("preemptionPolicy") == "Never"
@@ -148,16 +183,24 @@ def _priority(found: _Import, spec: Mapping[str, Any], where: str) -> tuple[int,
 
 def _gang(found: _Import, key: tuple[str, str], members: Sequence[tuple[Found, JobSpec]]) -> JobSpec:
     """Return the job of a PodGroup: pods that are equal are one task group."""
-    counts: dict[TaskGroup, int] = {}
-    for _, job in members:
-        counts[job.groups[0]] = counts.get(job.groups[0], 0) + 1
-    names = [group.name for group in counts]
+    kinds: dict[tuple[TaskGroup, Rules], list[Member]] = {}
+    for each, job in members:
+        try:
+            rules = _rules(found, part(each.raw, "spec"), job.tenant, f"Pod {each.path}")
+            member = Member(job.tenant, texts(part(each.raw, "metadata"), "labels"), rules)
+        except ValueError as error:
+            raise each.error(str(error)) from error
+        kinds.setdefault((job.groups[0], rules), []).append(member)
+    everyone = [member for kind in kinds.values() for member in kind]
+    names = [group.name for group, _ in kinds]
     are_named = len(set(names)) == len(names)
-    groups = [
-        replace(group, count=count, name=group.name if are_named else f"pods-{place}")
-        for place, (group, count) in enumerate(counts.items())
-    ]
     where = f"PodGroup {key[0]}/{key[1]}"
+    groups = [
+        _about_itself(found, kind, everyone, where).add_to(
+            replace(group, count=len(kind), name=group.name if are_named else f"pods-{place}")
+        )
+        for place, ((group, _), kind) in enumerate(kinds.items())
+    ]
     least = found.minima.get(key, 0)
     if least and least < len(members):
         if len(groups) == 1:
@@ -200,7 +243,9 @@ def _job(found: _Import, each: Found) -> JobSpec:
         if parallelism != count:
             advice = f"the gang has all {count} tasks at once"
             found.notes.append(Note(name=f"parallelism of {where}", value=str(parallelism), advice=advice))
-        job = replace(job, groups=(replace(job.groups[0], count=count),), gang=GangPolicy(min_tasks=count))
+        kind = [Member(job.tenant, texts(metadata, "labels"), _rules(found, pod, job.tenant, where))] * count
+        group = _about_itself(found, kind, kind, where).add_to(replace(job.groups[0], count=count))
+        job = replace(job, groups=(group,), gang=GangPolicy(min_tasks=count))
         count = 1
     if spec.get("completions") is None and parallelism > 1:
         advice = "no completions: here each of its tasks must succeed"

@@ -13,6 +13,7 @@ from typing import Any
 
 from gosched.core.limits import MAX_NAME_LENGTH
 from gosched.core.resources import Resources
+from gosched.integrations.kube_objects.pod_rules import Term, keeps_apart
 from gosched.integrations.kube_objects.quantities import pod_requests
 
 ALLOCATION = "gosched.io/allocation"  # annotation, written by the binding itself
@@ -69,6 +70,9 @@ class Pod:
     #: For which gosched bound it; empty: it did not.
     allocation: str
     created: str
+    labels: Mapping[str, str]
+    #: Its required anti-affinity: no pod of these is placed beside it, whoever places it.
+    keeps_apart: tuple[Term, ...]
     requests: Resources
     #: None: it belongs to no gang.
     group: GroupRef | None
@@ -115,6 +119,8 @@ def read_pod(found: Mapping[str, Any], scheduler: str) -> Pod:
             gates=tuple([_text(gate, "name") for gate in _objects(spec, "schedulingGates")]),
             allocation=_text(annotations, ALLOCATION) if mine else "",
             created=_text(metadata, "creationTimestamp"),
+            labels={str(key): str(value) for key, value in _object(metadata, "labels").items()},
+            keeps_apart=_keeps_apart(spec, namespace),
             requests=pod_requests(spec),
             group=group_ref(namespace, _object(metadata, "labels"), annotations, spec) if mine else None,
             ending=_ending(status) if phase in ENDED_PHASES else "",
@@ -139,6 +145,15 @@ def group_ref(
     if name := _text(annotations, VOLCANO_ANNOTATION):
         return GroupRef(kind=GroupKind.VOLCANO, namespace=namespace, name=name)
     return None
+
+
+def _keeps_apart(spec: Mapping[str, Any], namespace: str) -> tuple[Term, ...]:
+    if spec.get("affinity") is None:
+        return ()
+    try:
+        return keeps_apart(spec, namespace)
+    except (AttributeError, TypeError) as error:
+        raise ValueError(f"affinity makes no sense: {error}") from error
 
 
 def _condition(status: Mapping[str, Any]) -> tuple[str, str]:

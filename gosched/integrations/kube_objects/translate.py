@@ -17,6 +17,7 @@ from gosched.core.resources import Resources
 from gosched.core.spec.placement_rules import Affinity, LabelOp, TaintEffect, Toleration, TolerationOp
 from gosched.core.spec.policies import PreemptionPolicy
 from gosched.core.spec.task_group import TaskGroup
+from gosched.integrations.kube_objects.pod_rules import NO_RULES, Refused, Rules, read_rules
 from gosched.integrations.kube_objects.pods import QUEUE, Pod
 
 #: Of each node that is one of Kubernetes: a taint, so that jobs that are no pods stay away, and a label with the name
@@ -46,10 +47,6 @@ MAX_WEIGHT = 100
 _ZERO, _EXACT, _HIGHEST = 100, 500, 2_000_001_000
 
 
-class Refused(ValueError):
-    """One line: which rule of the pod gosched cannot keep, and what to do."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
     """What a pod asks of the scheduler."""
@@ -59,6 +56,8 @@ class Wanted:
     preemption: PreemptionPolicy
     #: Its resources and rules, as a group of one task. Pods with equal ones may take each other's place in a gang.
     group: TaskGroup
+    #: About other pods. What they come to depends on where these are, and is said when its job is made.
+    rules: Rules = NO_RULES
 
 
 def translate(pod: Pod, *, cluster: str, queue: str, volumes: tuple[Affinity, ...] = ()) -> Wanted:
@@ -74,6 +73,7 @@ def translate(pod: Pod, *, cluster: str, queue: str, volumes: tuple[Affinity, ..
         if spec.get("preemptionPolicy") == "Never"
         else PreemptionPolicy.LOWER_PRIORITY,
         group=_group(spec, cluster, pod.requests, volumes),
+        rules=read_rules(spec, pod.namespace),
     )
 
 
@@ -169,17 +169,6 @@ def _toleration(written: Mapping[str, Any]) -> Toleration:
 
 def _refuse_what_is_not_understood(spec: Mapping[str, Any]) -> None:
     """Raise Refused for rules that must be kept, and that gosched would not keep."""
-    affinity = spec.get("affinity") or {}
-    always = "requiredDuringSchedulingIgnoredDuringExecution"
-    for key in ("podAffinity", "podAntiAffinity"):
-        if (affinity.get(key) or {}).get(always):
-            raise Refused(f"required {key} is not supported: make it preferred, or leave the pod to another scheduler")
-    for rule in spec.get("topologySpreadConstraints") or []:
-        if rule.get("whenUnsatisfiable", "DoNotSchedule") != "ScheduleAnyway":
-            raise Refused(
-                f"topologySpreadConstraints over {str(rule.get('topologyKey'))[:80]} with DoNotSchedule is not "
-                "supported: use ScheduleAnyway, or leave the pod to another scheduler"
-            )
     if spec.get("resourceClaims"):
         raise Refused("resourceClaims (dynamic resource allocation) are not supported: ask for extended resources")
     for container in [*(spec.get("containers") or []), *(spec.get("initContainers") or [])]:

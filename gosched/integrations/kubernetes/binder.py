@@ -1,13 +1,13 @@
 """Start orders into bindings. A gang is bound once all of its orders are here, and a pod for each of them.
 
-Invariant: no pod is bound for an order whose gang is incomplete; and a binding whose answer was lost is looked up, not
-sent to a second node.
+Invariant: no pod is bound for an order whose gang is incomplete, nor against a rule about other pods; and a binding
+whose answer was lost is looked up, not sent to a second node.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from http import HTTPStatus
 from typing import Any
 
@@ -18,11 +18,13 @@ from gosched.core.records.task import TaskState
 from gosched.integrations.kube_objects.pods import ALLOCATION, Pod
 from gosched.integrations.kube_objects.quantities import minus
 from gosched.integrations.kubernetes.api import KubeApi, KubeError, KubeUnreachable, backoff_s
+from gosched.integrations.kubernetes.neighbours import Neighbours
 from gosched.integrations.kubernetes.tasks import Order, Tasks
 from gosched.integrations.kubernetes.world import World
 
 MAX_BINDINGS = 48  # at once
 MAX_TRIES = 8
+RULE_BROKEN = "RULE_BROKEN"  # why a job has failed that was planned against a rule about other pods
 _NOT_BOUND = "NOT_BOUND"
 
 log = structlog.get_logger()
@@ -51,11 +53,38 @@ class Binder:
         self._assigned: dict[str, str] = {}  # uid of a pod -> allocation that it is being bound for
         self._in_hand: set[str] = set()  # allocations that are being bound
         self._stops: dict[str, str] = {}  # of these, those that are to stop, and why
+        self._outdated: set[str] = set()  # ids of jobs that are being cancelled
 
     def take(self, order: Order) -> None:
         """Take an order; it is bound with the rest of its gang."""
-        if self._tasks.take(order):
+        if not self._tasks.take(order):
+            return
+        if order.job_id in self._outdated:
+            problem = "its job is being submitted anew, as other pods leave it other nodes now"
+            self._tasks.end(order.allocation_id, order.node, TaskState.LOST, Reason.NODE_LOST, problem)
+        else:
             self.go_on(order.job_id)
+
+    def retire(self, job_id: str) -> bool:
+        """Take no orders of a job any more, so that it may be cancelled; return False if there are some."""
+        if self._tasks.ordered_of_job(job_id) or self._tasks.bound_of_job(job_id):
+            return False
+        self._outdated.add(job_id)
+        return True
+
+    def is_retired(self, job_id: str) -> bool:
+        """Return whether orders of a job are not taken any more."""
+        return job_id in self._outdated
+
+    def keep_retired(self, live: Collection[str]) -> None:
+        """Forget the retired jobs that are not live any more."""
+        self._outdated.intersection_update(live)
+
+    def node_of(self, pod: Pod) -> str:
+        """Return the node that a pod is on, or is being bound to; empty: it has none."""
+        allocation = self._assigned.get(pod.uid) or self._tasks.allocation_of(pod)
+        known = self._tasks.ordered.get(allocation) or self._tasks.bound.get(allocation)
+        return pod.node or (known.node if known else "")
 
     def go_on(self, job_id: str) -> None:
         """Bind what is ordered of a job, if all of one start of it is here."""
@@ -82,19 +111,27 @@ class Binder:
     def _bind_all(self, orders: list[Order]) -> None:
         """Bind all of the orders, or end all: one that cannot be bound makes its gang start anew."""
         found = [(order, self._choose(order)) for order in orders]
-        for order, pod in found:
-            problem = self._node_problem(order.node)
-            problem = problem or ("" if pod else "no pod that waits is like the one that was planned")
-            if problem:
-                for each, chosen in found:
-                    if chosen is not None:
-                        self._assigned.pop(chosen.uid, None)
-                    self._tasks.end(each.allocation_id, each.node, TaskState.LOST, Reason.NODE_LOST, problem)
+        chosen = [(order, pod) for order, pod in found if pod is not None]
+        missing = len(found) - len(chosen)
+        problem = next((said for order in orders if (said := self._node_problem(order.node))), "")
+        problem = problem or ("no pod that waits is like the one that was planned" if missing else "")
+        if problem:
+            self._give_up(found, TaskState.LOST, Reason.NODE_LOST, problem)
+            return
+        neighbours = Neighbours(self._world, self.node_of)
+        for order, pod in chosen:
+            if broken := neighbours.broken(pod, order.node):
+                self._give_up(found, TaskState.FAILED, RULE_BROKEN, f"pod {pod.path} on node {order.node}: {broken}")
                 return
-        for order, pod in found:
-            assert pod is not None
+        for order, pod in chosen:
             self._in_hand.add(order.allocation_id)
             self._spawn(self._bind(order, pod))
+
+    def _give_up(self, found: Sequence[tuple[Order, Pod | None]], state: TaskState, reason: str, problem: str) -> None:
+        for order, pod in found:
+            if pod is not None:
+                self._assigned.pop(pod.uid, None)
+            self._tasks.end(order.allocation_id, order.node, state, reason, problem)
 
     def _node_problem(self, name: str) -> str:
         """Return why nothing can be bound to a node: what the plan was made for may be over."""

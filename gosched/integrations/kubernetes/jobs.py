@@ -6,21 +6,25 @@ so that a repeated submission finds the job that is there.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 
 from gosched.api.job_row import JobRow
+from gosched.core.limits import MAX_NAME_LENGTH
 from gosched.core.records.job import JobState
 from gosched.core.spec.job_spec import JobSpec
 from gosched.core.spec.policies import GangPolicy, Preemption, RetryCause, RetryPolicy
 from gosched.core.spec.task_group import TaskGroup
+from gosched.integrations.kube_objects.pod_rules import NO_RULES
 from gosched.integrations.kube_objects.pods import GroupRef, Pod
 from gosched.integrations.kube_objects.translate import CLUSTER, Wanted
+from gosched.integrations.kubernetes.placing import ANYWHERE, Asking, Places
 from gosched.integrations.kubernetes.tasks import GROUP_VARIABLE, POD_VARIABLE, SINGLE
 
 POD_LABEL = "gosched.io/pod-uid"  # of a job that is one pod
 GROUP_LABEL = "gosched.io/pod-group"  # of a job that is a gang: key of its PodGroup
+PLACES_LABEL = "gosched.io/pod-places"  # of a job that other pods leave some nodes: `Places.mark`
 NAME_LABEL = "gosched.io/pod"  # of a job that is one pod: NAMESPACE/NAME, for people
 
 # A start that was lost, or made room for others, is followed by another, as long as its pods wait.
@@ -43,6 +47,8 @@ class KnownJob:
     #: Tasks whose pods have ended. Members that were lost or stopped count as places that are still to be filled: their
     #: gang starts anew.
     ended: int
+    #: Changes with the nodes that other pods leave it; empty: all of them.
+    places: str
     #: Why it waits, in one line; empty: it does not, or it is not known yet.
     why: str
 
@@ -87,43 +93,64 @@ def split(gang: Gang) -> Split:
     return Split(together=free[:needed], alone=free[needed:])
 
 
-def shape(group: TaskGroup) -> str:
+def shape(wanted: Wanted) -> str:
     """Return the name of the task group of a gang whose pods ask for this."""
-    return f"gang-{blake2b(repr(group).encode(), digest_size=8).hexdigest()}"
+    asked = repr(wanted.group) if wanted.rules == NO_RULES else repr((wanted.group, wanted.rules))
+    return f"gang-{blake2b(asked.encode(), digest_size=8).hexdigest()}"
 
 
-def single_job(pod: Pod, wanted: Wanted, cluster: str) -> JobSpec:
+def job_name(pods: Sequence[Pod], ref: GroupRef | None) -> str:
+    """Return the name of the job of a pod, or of these pods of a gang."""
+    name = f"{pods[0].namespace}.{ref.name if ref else pods[0].name}"
+    mark = blake2b("".join(sorted(pod.uid for pod in pods)).encode(), digest_size=5).hexdigest()
+    return f"{name[:200]}.{mark}"
+
+
+def single_job(pod: Pod, wanted: Wanted, cluster: str, places: Places = ANYWHERE) -> JobSpec:
     """Return the job of a pod by itself."""
-    group = replace(wanted.group, name=SINGLE, env=((POD_VARIABLE, pod.uid),))
-    labels = {CLUSTER: cluster, POD_LABEL: pod.uid, NAME_LABEL: pod.path[:250]}
-    return _job(f"{pod.namespace}.{pod.name}", [pod], wanted, (group,), labels)
+    group = replace(places.add_to(wanted.group), name=SINGLE, env=((POD_VARIABLE, pod.uid),))
+    labels = {CLUSTER: cluster, POD_LABEL: pod.uid, NAME_LABEL: pod.path[:250], PLACES_LABEL: places.mark}
+    return _job(job_name([pod], None), [pod], wanted, (group,), labels)
 
 
-def gang_job(ref: GroupRef, members: Sequence[tuple[Pod, Wanted]], cluster: str) -> JobSpec:
-    """Return the job of a gang: pods that ask for the same are one task group, whose places they may swap."""
-    groups: dict[str, TaskGroup] = {}
-    for _, wanted in members:
-        name = shape(wanted.group)
-        known = groups.get(name)
-        groups[name] = replace(
-            wanted.group, name=name, count=known.count + 1 if known else 1, env=((GROUP_VARIABLE, ref.key),)
-        )
-    labels = {CLUSTER: cluster, GROUP_LABEL: ref.key}
+def kinds(members: Sequence[Asking]) -> dict[str, list[Asking]]:
+    """Return the pods of a gang that ask for the same, by the name of their task group."""
+    found: dict[str, list[Asking]] = {}
+    for each in members:
+        found.setdefault(shape(each[1]), []).append(each)
+    return found
+
+
+def gang_job(ref: GroupRef, members: Sequence[Asking], cluster: str, places: Mapping[str, Places]) -> JobSpec:
+    """Return the job of a gang: pods that ask for the same are one task group, whose places they may swap. `places`: by
+    the name of the group."""
+    groups = tuple(
+        [
+            replace(places[name].add_to(kind[0][1].group), name=name, count=len(kind), env=((GROUP_VARIABLE, ref.key),))
+            for name, kind in kinds(members).items()
+        ]
+    )
+    labels = {CLUSTER: cluster, GROUP_LABEL: ref.key, PLACES_LABEL: marks(places)}
+    pods = [pod for pod, _ in members]
     first = max((wanted for _, wanted in members), key=lambda wanted: wanted.priority)
-    return _job(f"{ref.namespace}.{ref.name}", [pod for pod, _ in members], first, tuple(groups.values()), labels)
+    return _job(job_name(pods, ref), pods, first, groups, labels)
+
+
+def marks(places: Mapping[str, Places]) -> str:
+    """Return the marks of all places of a gang."""
+    return "-".join([each.mark for _, each in sorted(places.items()) if each.mark])[:MAX_NAME_LENGTH]
 
 
 def _job(
     name: str, pods: Sequence[Pod], wanted: Wanted, groups: tuple[TaskGroup, ...], labels: dict[str, str]
 ) -> JobSpec:
-    mark = blake2b("".join(sorted(pod.uid for pod in pods)).encode(), digest_size=5).hexdigest()
     grace_s = max((pod.raw.get("spec") or {}).get("terminationGracePeriodSeconds") or 0 for pod in pods)
     return JobSpec(
-        name=f"{name[:200]}.{mark}",
+        name=name,
         queue=wanted.queue,
         tenant=pods[0].namespace,
         priority=wanted.priority,
-        labels=tuple(sorted(labels.items())),
+        labels=tuple(sorted([(key, value) for key, value in labels.items() if value])),
         gang=GangPolicy(min_tasks=sum(group.count for group in groups)),
         groups=groups,
         retry=_AGAIN,
@@ -143,6 +170,7 @@ def known_job(row: JobRow) -> KnownJob:
         group=labels.get(GROUP_LABEL, ""),
         tasks=row.task_count,
         ended=row.succeeded,
+        places=labels.get(PLACES_LABEL, ""),
         why=row.wait_message,
     )
 
@@ -158,5 +186,6 @@ def submitted_job(job_id: str, spec: JobSpec) -> KnownJob:
         group=labels.get(GROUP_LABEL, ""),
         tasks=spec.task_count,
         ended=0,
+        places=labels.get(PLACES_LABEL, ""),
         why="",
     )

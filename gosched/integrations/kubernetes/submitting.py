@@ -17,23 +17,17 @@ from gosched.client.aio.handle import AsyncJobHandle
 from gosched.client.records import JobQuery, JobState
 from gosched.core.records.task import TaskState
 from gosched.core.spec.job_spec import JobSpec
+from gosched.integrations.kube_objects.pod_rules import Refused
 from gosched.integrations.kube_objects.pods import Pod
-from gosched.integrations.kube_objects.translate import CLUSTER, Refused, Wanted, translate
+from gosched.integrations.kube_objects.translate import CLUSTER, Wanted, translate
 from gosched.integrations.kubernetes import conditions
 from gosched.integrations.kubernetes.api import KubeError
-from gosched.integrations.kubernetes.binder import Binder
+from gosched.integrations.kubernetes.binder import RULE_BROKEN, Binder
 from gosched.integrations.kubernetes.conditions import Conditions
 from gosched.integrations.kubernetes.groups import Groups, NoGroup
-from gosched.integrations.kubernetes.jobs import (
-    Gang,
-    KnownJob,
-    gang_job,
-    known_job,
-    shape,
-    single_job,
-    split,
-    submitted_job,
-)
+from gosched.integrations.kubernetes.jobs import Gang, KnownJob, known_job, shape, split, submitted_job
+from gosched.integrations.kubernetes.making import Making, Planned
+from gosched.integrations.kubernetes.placing import Asking
 from gosched.integrations.kubernetes.tasks import Tasks
 from gosched.integrations.kubernetes.volumes import NotBound, Volumes
 from gosched.integrations.kubernetes.world import World
@@ -46,8 +40,6 @@ MAX_BATCH = 2000
 MAX_CALLS = 16  # at once
 
 _LIVE = (JobState.PENDING, JobState.RUNNING, JobState.SUSPENDED)
-
-Asking = tuple[Pod, Wanted]
 
 log = structlog.get_logger()
 
@@ -76,24 +68,35 @@ class Submitting:
         self._cluster = cluster
         self._queue = queue
         self._holds = holds
-        self.binder: Binder  # which asks this one for shapes
+        self._binder: Binder
+        self._making = Making(world, tasks, said, cluster)
         self.wake = asyncio.Event()
         self._jobs: dict[str, KnownJob] = {}  # live ones, by id
         self._of_pod: dict[str, str] = {}  # uid -> id of its live job
         self._wanted: dict[str, tuple[Pod, Wanted]] = {}  # by uid
         self._again: dict[str, float] = {}  # uid -> when it may be submitted again
+        self._broke: dict[str, float] = {}  # uid -> when it was last planned against a rule
         self._parked: dict[str, None] = {}  # uids of pods whose job a person has cancelled
         self._moot: set[str] = set()  # ids of jobs that waited for nothing at the last look
         self._looked = -LOOK_S
 
+    @property
+    def binder(self) -> Binder:
+        """What binds the pods of the jobs, and asks this one for shapes."""
+        return self._binder
+
+    @binder.setter
+    def binder(self, binder: Binder) -> None:
+        self._binder = self._making.binder = binder
+
     def shape_of(self, pod: Pod) -> str:
         """Return the name of the task group that a pod of a gang belongs to; empty: it is not known yet."""
         _, wanted = self._wanted.get(pod.uid, (None, None))
-        return shape(wanted.group) if wanted else ""
+        return shape(wanted) if wanted else ""
 
     def forget(self, pod: Pod) -> None:
         """Drop what was known of a pod that waits no more."""
-        for known in (self._wanted, self._again, self._parked):
+        for known in (self._wanted, self._again, self._broke, self._parked):
             known.pop(pod.uid, None)
 
     async def begin(self) -> None:
@@ -135,6 +138,7 @@ class Submitting:
             await self._look()
             self._explain()
             await self._cancel_moot()
+            await self._cancel_outdated()
         specs = [*await self._singles_and_gangs()]
         for start in range(0, len(specs), MAX_BATCH):
             await self._submit(specs[start : start + MAX_BATCH])
@@ -151,22 +155,33 @@ class Submitting:
         self._of_pod = {job.pod: job.id for job in found.values() if job.pod}
         self._looked = time.monotonic()
         await _all(self._on_ended, [job for job in gone if self._free_pods_of(job)])
+        self.binder.keep_retired(found)
 
     async def _on_ended(self, job: KnownJob) -> None:
-        """Say why a job has ended whose pods still wait. One that a person cancelled gets no other; one that failed
-        gets one after a while."""
+        """Say why a job has ended whose pods still wait. One that a person cancelled gets no other; one that was
+        planned against a rule gets one now, unless that is so again and again, and one that failed after a while."""
+        if self.binder.is_retired(job.id):
+            return  # it was cancelled to be submitted anew, and the answer was lost
         try:
             ended = (await self._client.get_job(job.id)).job
         except NotFound:
             return
         said = f"job {job.name} is {ended.state.name}: {ended.detail or ended.reason or 'no reason is given'}"
         for pod in self._free_pods_of(job):
+            if ended.reason == RULE_BROKEN and self._breaks_seldom(pod):
+                self._said.say(pod, conditions.UNSCHEDULABLE, f"{ended.detail}. It is submitted anew")
+                continue
             self._again[pod.uid] = time.monotonic() + AGAIN_S
             if ended.state is JobState.CANCELLED:
                 self._parked[pod.uid] = None
                 self._said.say(pod, conditions.JOB_CANCELLED, f"{said}. To try again, delete the pod and make it anew")
             else:
                 self._said.say(pod, conditions.NOT_SUBMITTED, f"{said}. It is submitted again")
+
+    def _breaks_seldom(self, pod: Pod) -> bool:
+        now = time.monotonic()
+        before, self._broke[pod.uid] = self._broke.get(pod.uid, -AGAIN_S), now
+        return now - before >= AGAIN_S
 
     async def _end_lost(self, job: KnownJob) -> None:
         names = {node.uid: node.name for node in self._world.nodes.values()}
@@ -194,8 +209,24 @@ class Submitting:
 
     async def _cancel(self, job: KnownJob) -> None:
         log.info("a job's pods are gone; it is cancelled", job=job.name)
+        await self._request_cancel(job, "its pods are gone, or wait no more")
+
+    async def _cancel_outdated(self) -> None:
+        """Cancel the jobs whose pods may be elsewhere now, by rules about other pods: they are submitted anew."""
+        waiting = []
+        for job in [job for job in self._waiting_jobs() if job.places]:
+            pods = [self._wanted[pod.uid] for pod in self._free_pods_of(job) if pod.uid in self._wanted][: job.tasks]
+            if len(pods) == job.tasks:
+                waiting.append((job, pods))
+        for job in self._making.outdated(waiting, self._jobs) if waiting else []:
+            if self.binder.retire(job.id):
+                log.info("other pods leave a job other nodes now; it is submitted anew", job=job.name)
+        retired = [job for job in self._waiting_jobs() if self.binder.is_retired(job.id)]
+        await _all(lambda job: self._request_cancel(job, "it is submitted anew"), retired)
+
+    async def _request_cancel(self, job: KnownJob, reason: str) -> None:
         with contextlib.suppress(NotFound):
-            await self._client.request_cancel(job.id, reason="its pods are gone, or wait no more")
+            await self._client.request_cancel(job.id, reason=reason)
         self._drop(job)
 
     def _drop(self, job: KnownJob) -> None:
@@ -218,7 +249,7 @@ class Submitting:
 
     async def _singles_and_gangs(self) -> list[JobSpec]:
         """Return the jobs of the pods that have none yet."""
-        specs: list[JobSpec] = []
+        singles: list[Planned] = []
         gangs: dict[str, list[Asking]] = {}
         for pod in list(self._world.waiting.values()):
             if pod.gates or not self.binder.is_free(pod) or not self._may_be_submitted(pod):
@@ -227,10 +258,11 @@ class Submitting:
             if wanted is not None and pod.group is not None:
                 gangs.setdefault(pod.group.key, []).append((pod, wanted))
             elif wanted is not None:
-                specs.append(single_job(pod, wanted, self._cluster))
+                singles.append(Planned(pods=((pod, wanted),)))
+        planned: list[Planned] = []
         for asking in gangs.values():
-            specs += await self._gang(sorted(asking, key=lambda each: (each[0].created, each[0].name)))
-        return specs
+            planned += await self._gang(sorted(asking, key=lambda each: (each[0].created, each[0].name)))
+        return self._making.specs([*planned, *singles], self._jobs)
 
     def _may_be_submitted(self, pod: Pod) -> bool:
         due = self._again.get(pod.uid, 0.0) <= time.monotonic()
@@ -261,7 +293,7 @@ class Submitting:
         self._wanted[pod.uid] = (pod, wanted)
         return wanted
 
-    async def _gang(self, asking: Sequence[Asking]) -> list[JobSpec]:
+    async def _gang(self, asking: Sequence[Asking]) -> list[Planned]:
         """Return the jobs of a gang's free pods."""
         ref = asking[0][0].group
         assert ref is not None
@@ -286,10 +318,11 @@ class Submitting:
             words = f"PodGroup {ref.name} needs {needed} pods together: {decided.missing} more must come"
             self._tell(decided.waiting, conditions.WAITING_FOR_GANG, words)
         wanted_by = {pod.uid: wanted for pod, wanted in asking}
-        specs = [single_job(pod, wanted_by[pod.uid], self._cluster) for pod in decided.alone]
+        planned = [Planned(pods=((pod, wanted_by[pod.uid]),)) for pod in decided.alone]
         if decided.together:
-            specs.append(gang_job(ref, [(pod, wanted_by[pod.uid]) for pod in decided.together], self._cluster))
-        return specs
+            together = tuple([(pod, wanted_by[pod.uid]) for pod in decided.together])
+            planned.insert(0, Planned(pods=together, gang=ref))
+        return planned
 
     def _is_still_free(self, pod: Pod) -> bool:
         return pod.uid in self._world.waiting and self.binder.is_free(pod)

@@ -12,8 +12,9 @@ from typing import Any
 from urllib.parse import quote
 
 from gosched.core.spec.placement_rules import Affinity
+from gosched.integrations.kube_objects.pod_rules import Refused
 from gosched.integrations.kube_objects.pods import Pod
-from gosched.integrations.kube_objects.translate import Refused, required_terms
+from gosched.integrations.kube_objects.translate import required_terms
 from gosched.integrations.kubernetes.answers import Answers
 from gosched.integrations.kubernetes.api import KubeApi, KubeError
 

@@ -7,12 +7,13 @@ requests are not offered to the masters.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 import structlog
 
 from gosched.core.resources import Resources
 from gosched.integrations.kube_objects.nodes import KubeNode, read_node
+from gosched.integrations.kube_objects.pod_rules import Term
 from gosched.integrations.kube_objects.pods import Pod, read_pod
 from gosched.integrations.kube_objects.quantities import total
 
@@ -20,6 +21,7 @@ NODES = "/api/v1/nodes"
 PODS = "/api/v1/pods"
 
 Json = dict[str, Any]
+_Key = TypeVar("_Key")
 
 log = structlog.get_logger()
 
@@ -35,6 +37,8 @@ class World:
         self.bound: dict[str, dict[str, Pod]] = {}  # node -> pods on it that have not ended
         self.waiting: dict[str, Pod] = {}  # for this scheduler
         self.groups: dict[str, dict[str, Pod]] = {}  # key of the group -> its pods
+        self.live: dict[str, dict[str, Pod]] = {}  # namespace -> its pods that have not ended
+        self.keepers: dict[Term, dict[str, Pod]] = {}  # required anti-affinity -> the pods that have it, of all live
         self.has_nodes = False
         self.has_pods = False
         self.pod_changed: Callable[[Pod | None, Pod | None], None] = lambda before, after: None
@@ -106,6 +110,10 @@ class World:
             self.waiting[pod.uid] = pod
         if pod.group is not None:
             self.groups.setdefault(pod.group.key, {})[pod.uid] = pod
+        if not pod.has_ended:
+            self.live.setdefault(pod.namespace, {})[pod.uid] = pod
+            for term in pod.keeps_apart:
+                self.keepers.setdefault(term, {})[pod.uid] = pod
 
     def _drop(self, pod: Pod) -> None:
         del self.pods[pod.uid]
@@ -113,6 +121,9 @@ class World:
         _remove(self.bound, pod.node, pod.uid)
         if pod.group is not None:
             _remove(self.groups, pod.group.key, pod.uid)
+        _remove(self.live, pod.namespace, pod.uid)
+        for term in pod.keeps_apart:
+            _remove(self.keepers, term, pod.uid)
 
     def _read_node(self, item: Json) -> KubeNode | None:
         try:
@@ -129,7 +140,7 @@ class World:
             return None
 
 
-def _remove(index: dict[str, dict[str, Pod]], key: str, uid: str) -> None:
+def _remove(index: dict[_Key, dict[str, Pod]], key: _Key, uid: str) -> None:
     below = index.get(key)
     if below is not None and below.pop(uid, None) is not None and not below:
         del index[key]

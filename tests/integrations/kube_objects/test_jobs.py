@@ -129,7 +129,7 @@ limits: {pids: 5}
 secrets: [{name: token}]
 network: none
 placement:
-  anti_affinity: [{job: self}]
+  anti_affinity: [{job: other}]
   affinity: [{label: x, op: exists, weight: -3}, {label: y, op: exists, weight: 500}]
 distributed: {framework: torch}
 gang: {wait: 5m}

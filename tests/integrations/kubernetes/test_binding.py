@@ -11,14 +11,19 @@ import pytest
 from gosched.core.orders import TaskOrder
 from gosched.core.records.task import TaskState
 from gosched.core.resources import Resources
+from gosched.integrations.kube_objects.pod_rules import ALWAYS, HOSTNAME
 from gosched.integrations.kube_objects.pods import ALLOCATION
 from gosched.integrations.kubernetes import binder as binder_module
 from gosched.integrations.kubernetes.api import KubeError, KubeUnreachable
-from gosched.integrations.kubernetes.binder import Binder
+from gosched.integrations.kubernetes.binder import RULE_BROKEN, Binder
 from gosched.integrations.kubernetes.tasks import Tasks, read_order
 from gosched.integrations.kubernetes.world import World
 
 Json = dict[str, Any]
+
+WEB: Json = {"app": "web"}
+TERM: Json = {"topologyKey": HOSTNAME, "labelSelector": {"matchLabels": WEB}}
+APART: Json = {"affinity": {"podAntiAffinity": {ALWAYS: [TERM]}}}
 
 
 class FakeApi:
@@ -46,8 +51,10 @@ class Bench:
         monkeypatch.setattr(binder_module, "backoff_s", lambda failures: 0.0)
         self.api = FakeApi()
         self.world = World("gosched")
-        ready = {"conditions": [{"type": "Ready", "status": "True"}], "allocatable": {"cpu": "8"}}
-        self.world.replace_nodes([{"metadata": {"name": n, "uid": f"u-{n}"}, "status": ready} for n in "ab"])
+        ready = {"conditions": [{"type": "Ready", "status": "True"}], "allocatable": {"cpu": "8", "pods": "9"}}
+        self.world.replace_nodes(
+            [{"metadata": {"name": n, "uid": f"u-{n}", "labels": {HOSTNAME: n}}, "status": ready} for n in "ab"]
+        )
         self.tasks = Tasks(lambda node: None)
         self.evicted: list[str] = []
         self.running: list[asyncio.Task[None]] = []
@@ -64,7 +71,7 @@ class Bench:
         self.running.append(asyncio.ensure_future(work))
 
     def pod(self, name: str, **spec: Any) -> None:
-        metadata = {"name": name, "namespace": "n", "uid": f"u-{name}"}
+        metadata = {"name": name, "namespace": "n", "uid": f"u-{name}", "labels": spec.pop("labels", {})}
         found = {"metadata": metadata, "spec": {"schedulerName": "gosched", "containers": [], **spec}}
         found["spec"].setdefault("schedulingGroup", {"podGroupName": "g"})
         self.world.change_pod("ADDED", found)
@@ -274,5 +281,87 @@ def test_a_binding_whose_answer_was_lost_is_looked_up_until_it_is_known(bench: B
         await bench.done()
         assert bench.evicted == ["u-p"]  # it is bound, and so is no order that was stopped before
         assert tries.count("/api/v1/namespaces/n/pods/p/binding") == 1
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    ("theirs", "mine"),
+    [
+        ({"labels": WEB}, APART),
+        ({**APART, "labels": {}}, {"labels": WEB}),
+        ({}, {"affinity": {"podAffinity": {ALWAYS: [TERM]}}}),
+        ({"labels": WEB}, {"topologySpreadConstraints": [{**TERM, "maxSkew": 1}], "labels": WEB}),
+    ],
+    ids=["its own rule", "another pod's rule", "affinity", "spread"],
+)
+def test_what_was_planned_against_a_rule_is_not_bound(bench: Bench, theirs: Json, mine: Json) -> None:
+    async def story() -> None:
+        bench.pod("theirs", schedulerName="other", schedulingGroup=None, nodeName="a", **theirs)
+        bench.pod("p", **mine)
+        allocation = bench.order(0, "a", count=1)
+        await bench.done()
+        assert bench.ends() == {allocation: TaskState.FAILED}
+        (report,) = bench.tasks.reports("a")
+        assert report.reason == RULE_BROKEN
+        assert f"over {HOSTNAME}" in report.detail
+        assert bench.api.sent == []
+
+    asyncio.run(story())
+
+
+def test_a_rule_that_the_plan_keeps_is_no_obstacle(bench: Bench) -> None:
+    async def story() -> None:
+        bench.pod("theirs", schedulerName="other", schedulingGroup=None, nodeName="a", labels=WEB)
+        bench.pod("p", labels=WEB, topologySpreadConstraints=[{**TERM, "maxSkew": 1}], **APART)
+        bench.order(0, "b", count=1)
+        await bench.done()
+        assert bench.api.sent == [("p", "b")]
+
+    asyncio.run(story())
+
+
+def test_members_of_a_gang_are_looked_at_together(bench: Bench) -> None:
+    async def story() -> None:
+        for name in ("p", "q"):
+            bench.pod(name, labels=WEB, **APART)
+        first = [bench.order(0, "a"), bench.order(1, "a")]
+        await bench.done()
+        assert bench.ends() == dict.fromkeys(first, TaskState.FAILED)
+        assert bench.api.sent == []
+        bench.order(0, "a", attempt=2)
+        bench.order(1, "b", attempt=2)
+        await bench.done()
+        assert sorted(bench.api.sent) == [("p", "a"), ("q", "b")]
+
+    asyncio.run(story())
+
+
+def test_a_pod_that_is_being_bound_counts_before_the_watch_tells_of_it(bench: Bench) -> None:
+    async def story() -> None:
+        for name in ("p", "q"):
+            bench.pod(name, labels=WEB, **APART)
+        bench.order(0, "a", count=1)
+        other = bench.order(0, "a", count=1, attempt=2)
+        assert bench.ends() == {other: TaskState.FAILED}
+        await bench.done()
+        assert bench.api.sent == [("p", "a")]
+        third = bench.order(0, "a", count=1, attempt=3)
+        assert bench.ends()[third] is TaskState.FAILED
+
+    asyncio.run(story())
+
+
+def test_a_retired_job_gets_no_pod_and_one_with_orders_is_not_retired(bench: Bench) -> None:
+    async def story() -> None:
+        bench.pods("p", "q")
+        assert bench.binder.retire("j-1")
+        allocation = bench.order(0, "a", count=1)
+        await bench.done()
+        assert bench.ends() == {allocation: TaskState.LOST}
+        assert bench.api.sent == []
+        bench.binder.keep_retired(["j-2"])
+        bench.order(0, "a", count=2, attempt=2)
+        assert not bench.binder.retire("j-1")
 
     asyncio.run(story())

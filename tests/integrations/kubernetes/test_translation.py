@@ -13,10 +13,12 @@ from gosched.core.rules.jobs import check_job
 from gosched.core.spec.placement_rules import Affinity, LabelOp, TaintEffect, Toleration, TolerationOp
 from gosched.core.spec.policies import PreemptionPolicy
 from gosched.integrations.kube_objects.nodes import offer, read_node
+from gosched.integrations.kube_objects.pod_rules import Refused
 from gosched.integrations.kube_objects.pods import GroupKind, GroupRef, Pod, read_pod
 from gosched.integrations.kube_objects.quantities import amounts, pod_requests
-from gosched.integrations.kube_objects.translate import Refused, Wanted, priority, translate
-from gosched.integrations.kubernetes.jobs import Gang, gang_job, shape, single_job, split
+from gosched.integrations.kube_objects.translate import Wanted, priority, translate
+from gosched.integrations.kubernetes.jobs import Gang, gang_job, kinds, shape, single_job, split
+from gosched.integrations.kubernetes.placing import ANYWHERE
 
 ALWAYS = "requiredDuringSchedulingIgnoredDuringExecution"
 
@@ -127,9 +129,10 @@ def test_rules_become_rules() -> None:
 @pytest.mark.parametrize(
     ("spec", "named"),
     [
-        ({"affinity": {"podAffinity": {ALWAYS: [{"topologyKey": "zone"}]}}}, "podAffinity"),
-        ({"affinity": {"podAntiAffinity": {ALWAYS: [{"topologyKey": "zone"}]}}}, "podAntiAffinity"),
-        ({"topologySpreadConstraints": [{"topologyKey": "zone", "maxSkew": 1}]}, "topologySpreadConstraints"),
+        (
+            {"affinity": {"podAntiAffinity": {ALWAYS: [{"topologyKey": "zone", "matchLabelKeys": ["a"]}]}}},
+            "podAntiAffinity",
+        ),
         ({"resourceClaims": [{"name": "gpu"}]}, "resourceClaims"),
         ({"containers": [{"name": "c", "ports": [{"hostPort": 80}]}]}, "hostPort"),
         ({"volumes": [{"name": "v", "ephemeral": {"volumeClaimTemplate": {}}}]}, "binds late"),
@@ -188,11 +191,12 @@ def test_jobs_are_ones_that_the_masters_take() -> None:
     pods = [read("a"), read("b"), read("c", nodeSelector={"x": "y"})]
     asked = [(pod, translate(pod, cluster="kubernetes", queue="default")) for pod in pods]
     ref = GroupRef(kind=GroupKind.NATIVE, namespace="team", name="g")
-    spec = gang_job(ref, asked, "kubernetes")
+    anywhere = dict.fromkeys(kinds(asked), ANYWHERE)
+    spec = gang_job(ref, asked, "kubernetes", anywhere)
     assert [group.count for group in spec.groups] == [2, 1]
-    assert {group.name for group in spec.groups} == {shape(each.group) for _, each in asked}
+    assert {group.name for group in spec.groups} == {shape(each) for _, each in asked}
     assert check_job(spec, max(FeatureLevel)) is None
-    assert spec == gang_job(ref, list(reversed(asked[:2])) + asked[2:], "kubernetes")
+    assert spec == gang_job(ref, list(reversed(asked[:2])) + asked[2:], "kubernetes", anywhere)
     single = single_job(*asked[0], "kubernetes")
     assert check_job(single, max(FeatureLevel)) is None
     assert single.name.startswith("team.a.")
