@@ -1,4 +1,5 @@
-"""`goschedctl job`: list, show, cancel, wait, hold, release, suspend, resume, requeue, scale, history, validate, schema.
+"""`goschedctl job`: list, show, cancel, wait, hold, release, suspend, resume, requeue, scale, history, validate,
+schema.
 
 Invariant: a command's module is imported only when that command runs, or when all are listed.
 """
