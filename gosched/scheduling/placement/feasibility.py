@@ -101,6 +101,10 @@ class Feasibility:
         preferred_first: IntArray = keys - choice.preference * span
         return preferred_first
 
+    def is_scored(self, request: TaskRequest) -> bool:
+        """Return whether every placement changes which node is best for the next task."""
+        return (request.strategy or self.policy.strategy) in SCORED_BY_WORKLOAD
+
     def score_columns(self, strategy: Strategy) -> ScoreColumns:
         if strategy not in self._score_columns:
             self._score_columns[strategy] = ScoreColumns(strategy, self._view, self._capacity)

@@ -74,6 +74,17 @@ class FreeCapacity:
                 return False
         return True
 
+    def fits(self, request: TaskRequest, allowed: BoolArray) -> BoolArray:
+        """Return the allowed nodes on which one of the group's tasks fits."""
+        if request.constraints.needs_numa:
+            return self.slots(request, allowed) > 0
+        self.settle()
+        needs = needs_of(request, self.nodes)
+        fits = allowed.copy() if needs is not None else np.zeros(len(self.nodes), dtype=np.bool_)
+        for column, amount in needs or ():
+            fits &= self.free[:, column] >= amount
+        return fits
+
     def slots(self, request: TaskRequest, allowed: BoolArray) -> IntArray:
         """Return, for each node, how many of the group's tasks fit, at most all of them."""
         self.settle()
@@ -159,21 +170,21 @@ class FreeCapacity:
 
     # Placements
 
-    def take(self, request: TaskRequest, rows: IntArray, counts: IntArray, gpu: int | None = None) -> list[Slot]:
-        """Take `counts[i]` slots on node `rows[i]`; the rows are distinct and have them. `gpu`: the device to share."""
+    def take(self, request: TaskRequest, rows: IntArray, counts: IntArray) -> list[Slot]:
+        """Take `counts[i]` slots on node `rows[i]`; the rows are distinct and have them."""
         slots: list[Slot] = []
         for row, count in zip(rows.tolist(), counts.tolist(), strict=True):
             if request.constraints.wants_gpu:
-                slots += [self.devices.take(request, row, gpu) for _ in range(count)]
+                slots += [self.devices.take(request, row) for _ in range(count)]
             else:
                 slots += [Slot(row)] * count
         self._change(request, rows, counts)
         return slots
 
-    def take_one(self, request: TaskRequest, row: int) -> Slot:
-        """Take a slot for a single task, the quick way."""
+    def take_one(self, request: TaskRequest, row: int, gpu: int | None = None) -> Slot:
+        """Take a slot for a single task, the quick way. `gpu`: the device to share."""
         wants_gpu = request.constraints.wants_gpu
-        slot = self.devices.take(request, row) if wants_gpu else Slot(row)
+        slot = self.devices.take(request, row, gpu) if wants_gpu else Slot(row)
         left = self._unsettled.get(row)
         if left is None:
             left = self._unsettled[row] = self.free[row].tolist()
