@@ -65,6 +65,8 @@ def _wanted(
 
 def _divide(amount: int, name: str, siblings: Sequence[Queue], wanted: Sequence[int]) -> list[int]:
     """Divide the parent's `amount` of one resource among siblings, which are in the order of their paths."""
+    if len(siblings) == 1:
+        return [min(amount, wanted[0])]
     guaranteed = [min(_guarantee(queue, name, amount), most) for queue, most in zip(siblings, wanted, strict=True)]
     if (guaranteed_total := sum(guaranteed)) > amount:
         guaranteed = [part * amount // guaranteed_total for part in guaranteed]

@@ -32,9 +32,9 @@ class ExpectedWaste:
 
     def __init__(self, workload: Workload, model_ok: BoolArray) -> None:
         """`model_ok` is that of all nodes, as in `fragmentation`."""
-        #: The kind of each node: nodes of one kind suit the same tasks.
-        self.kinds: IntArray
-        suits, self.kinds = _kinds(model_ok)
+        suits, kinds = _kinds(model_ok)
+        #: Of each node, where the part of its kind begins in the tables: nodes of one kind suit the same tasks.
+        self.kinds: IntArray = kinds * (_ROWS * _COLUMNS)
         cpu = workload.cpu_millis // workload.gpus  # of a task on several GPUs, what goes with one of them
         self._unit = max(-(-int(cpu.max(initial=0)) // CPU_STEPS), 1)
         table = np.rint(_table(workload, cpu, self._unit, suits) * _SCALE).astype(np.int64)
@@ -46,13 +46,13 @@ class ExpectedWaste:
     def __call__(self, workload: Workload, cpu_free: IntArray, gpu_free: IntArray, kinds: IntArray) -> IntArray:
         """Return, for each node, its expected waste in milli-GPUs, times the workload's `total`.
 
-        `cpu_free[n]` and `gpu_free[n, g]` are in thousandths, `kinds[n]` are the nodes' kinds.
+        `cpu_free[n]` and `gpu_free[n, g]` are in thousandths, `kinds[n]` are those of the nodes.
         """
         idle = np.maximum(gpu_free.sum(axis=1), 1)[:, None]
         cpu = np.maximum(cpu_free, 0)[:, None]
         usable_cpu = np.minimum(CPU_SLACK * cpu * gpu_free // idle, np.minimum(cpu, self._unit * (_COLUMNS - 1)))
         column, rest = np.divmod(usable_cpu, self._unit)
-        cell = (kinds[:, None] * _ROWS + gpu_free // GPU_STEP) * _COLUMNS + column
+        cell = kinds[:, None] + gpu_free // GPU_STEP * _COLUMNS + column
         waste: IntArray = (self._table.take(cell) + self._slope.take(cell) * rest // self._unit).sum(axis=1)
         return waste * workload.total // _SCALE
 

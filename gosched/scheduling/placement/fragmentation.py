@@ -110,17 +110,20 @@ def placement_scores(
     step = max(MAX_CELLS // cells, 1)
     for first in range(0, len(cpu_free), step):
         rows = slice(first, first + step)
-        cpu, gpu, suits = cpu_free[rows], gpu_free[rows], model_ok[rows]
-        nodes = len(cpu)
+        cpu, gpu = cpu_free[rows], gpu_free[rows]
         owner, device, left = _outcomes(gpu_millis, gpu)
         # In one call, as a call on a few nodes costs by its steps: the nodes as they are, and after each outcome.
-        which = np.concatenate([np.arange(nodes), owner])
+        which = np.concatenate([np.arange(len(cpu)), owner])
         cpu_left = cpu[which]
-        cpu_left[nodes:] -= cpu_millis
-        wasted = measure(workload, cpu_left, np.concatenate([gpu, left]), suits[which])
-        drop = wasted[owner] - wasted[nodes:]
-        by_device = np.full((nodes, max(width, 1)), -1, dtype=np.int64)
-        by_device[owner, device] = np.searchsorted(workload.thresholds, drop, side="right")
+        cpu_left[len(cpu) :] -= cpu_millis
+        wasted = measure(workload, cpu_left, np.concatenate([gpu, left]), model_ok[rows][which])
+        drop = wasted[owner] - wasted[len(cpu) :]
+        score = np.searchsorted(workload.thresholds, drop, side="right")
+        if device is None:
+            scores[rows] = score
+            continue
+        by_device = np.full((len(cpu), width), -1, dtype=np.int64)
+        by_device[owner, device] = score
         devices[rows] = by_device.argmax(axis=1)  # the first of the best
         scores[rows] = by_device.max(axis=1)
     return scores, devices
@@ -166,10 +169,11 @@ def _typical(requests: Iterable[tuple[Demand, int]]) -> list[tuple[Demand, int]]
     return typical
 
 
-def _outcomes(gpu_millis: int, gpu_free: IntArray) -> tuple[IntArray, IntArray, IntArray]:
+def _outcomes(gpu_millis: int, gpu_free: IntArray) -> tuple[IntArray, IntArray | None, IntArray]:
     """Return what taking `gpu_millis` can leave: for each outcome its row, the device, and what is left on all devices.
 
-    Devices with equally much free are one outcome, that of the first. Whole GPUs are the first free ones: one outcome.
+    Devices with equally much free are one outcome, that of the first. Whole GPUs are the first free ones: each row has
+    one outcome, and no device is named.
     """
     if 0 < gpu_millis < MILLI:
         again = ((gpu_free[:, :, None] == gpu_free[:, None, :]) & _earlier(gpu_free.shape[1])).any(axis=2)
@@ -177,10 +181,10 @@ def _outcomes(gpu_millis: int, gpu_free: IntArray) -> tuple[IntArray, IntArray, 
         left = gpu_free[rows]
         left[np.arange(len(rows)), devices] -= gpu_millis
         return rows, devices, left
-    free = gpu_free == MILLI
-    taken = free & (free.cumsum(axis=1) <= gpu_millis // MILLI)
-    rows = np.arange(len(gpu_free))
-    return rows, np.zeros_like(rows), np.where(taken, 0, gpu_free)
+    if gpu_millis:
+        free = gpu_free == MILLI
+        gpu_free = np.where(free & (free.cumsum(axis=1) <= gpu_millis // MILLI), 0, gpu_free)
+    return np.arange(len(gpu_free)), None, gpu_free
 
 
 @cache

@@ -9,7 +9,6 @@ Invariant: the three say the same of every node, after each change.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -17,6 +16,7 @@ from gosched.core.spec.placement_rules import Strategy
 from gosched.scheduling.placement.free_devices import FreeDevices, Slot
 from gosched.scheduling.placement.needs import Needs, needs_of
 from gosched.scheduling.placement.node_orders import NodeOrders
+from gosched.scheduling.placement.ranking import Ranked, Unranked
 from gosched.scheduling.plugins.filters import Choice
 from gosched.scheduling.snapshot.capacity_rows import Freed, Rows
 from gosched.scheduling.snapshot.columns import AMOUNTS, DEVICES, NOTHING, Column, Vector
@@ -57,7 +57,7 @@ class FreeCapacity:
         """Return what is free on the ready nodes together, by column."""
         if not self._total:  # many capacities are copies that nothing is asked of in all
             self.settle()
-            ready = self.free[self.nodes.ready]
+            ready = np.where(self.nodes.ready[:, None], self.free, 0)
             self._total, self._largest = summed(ready).tolist(), _largest(ready)
         return self._total
 
@@ -122,17 +122,17 @@ class FreeCapacity:
         if needs is None or self._missed_less(request, choice):
             return -1
         self._orders.serve(request.each)
-        ranked = self._orders.ranked.get(strategy)
-        if ranked is None:
+        order: Ranked | Unranked | None = self._orders.ranked.get(strategy)
+        if order is None:
             self.settle()
-            ranked = self._orders.rank(strategy)
+            order = self._orders.order(strategy)
         if self.devices.has_islands and request.whole_gpus > 1:
             linked = needs_of(request, self.nodes, linked=True) or needs
             for masks in choice.tiers:
-                if (row := ranked.first(linked, masks)) >= 0:
+                if (row := order.first(linked, masks)) >= 0:
                     return row
         for masks in choice.tiers:
-            if (row := ranked.first(needs, masks)) >= 0:
+            if (row := order.first(needs, masks)) >= 0:
                 return row
         if len(missed := self._missed.setdefault(choice, [])) < MAX_MISSES_KEPT:
             missed.append(request)
@@ -259,9 +259,7 @@ class FreeCapacity:
         """Return a capacity that is independent of this one, without its caches."""
         self.settle()
         devices = self.devices
-        return FreeCapacity(
-            replace(self.nodes, free=self.free, gpu_free=devices.gpu_free, cpus_owned=devices.cpus_owned)
-        )
+        return FreeCapacity(self.nodes.with_load(self.free, devices.gpu_free, devices.cpus_owned))
 
     def grow(self, more: Freed) -> None:
         """Add capacity that comes free: this is then the capacity of a later moment."""

@@ -75,15 +75,15 @@ class ScoreColumns:
 
     def _score(self, kind: tuple[int, int], column: _Column, rows: IntArray) -> None:
         cpu, gpu = kind
-        free = self._capacity.free
-        device = Column.WHOLE if gpu >= MILLI else Column.SHARE
-        rows = rows[(free[rows, Column.CPU] >= cpu) & (free[rows, device] >= gpu)]
+        free = self._capacity.free[rows]
+        holds = (free[:, Column.CPU] >= cpu) & (free[:, Column.WHOLE if gpu >= MILLI else Column.SHARE] >= gpu)
+        rows = rows[holds]
         if not rows.size:
             return
         suits = self._model_ok if self._expected_waste is None else self._expected_waste.kinds
         gpu_free = self._capacity.devices.gpu_free[rows]
         scores, devices = placement_scores(
-            self._workload, cpu, gpu, free[rows, Column.CPU], gpu_free, suits[rows], self._expected_waste
+            self._workload, cpu, gpu, free[holds, Column.CPU], gpu_free, suits[rows], self._expected_waste
         )
         column.keys[rows] = (_BEST_SCORE - scores) * len(self._capacity.nodes) + rows
         column.devices[rows] = devices
