@@ -74,6 +74,10 @@ class FreeCapacity:
                 return False
         return True
 
+    def lacks(self, gang: PendingGang) -> bool:
+        """Return whether it is known not to fit. Costs nothing; nothing is known before the total was asked for."""
+        return bool(self._total) and not self.may_hold(gang)
+
     def fits(self, request: TaskRequest, allowed: BoolArray) -> BoolArray:
         """Return the allowed nodes on which one of the group's tasks fits."""
         if request.constraints.needs_numa:

@@ -45,12 +45,14 @@ def place(
     gang: PendingGang, capacity: FreeCapacity, feasibility: Feasibility, seed: int, allowance: Allowance = UNLIMITED
 ) -> GangPlacement | None:
     """Place the gang and take its slots from the capacity; None if it does not fit."""
-    if not capacity.may_hold(gang):
-        return None
     requests = gang.requests
+    is_single = _is_single(gang, feasibility, allowance)
+    # The total, of all nodes, costs as much as the search for a single task.
+    if capacity.lacks(gang) if is_single else not capacity.may_hold(gang):
+        return None
     if gang.joins and len(requests) > 1:
         return _place_first_group(gang, capacity, feasibility, seed, allowance)
-    if gang.tasks == 1 and len(requests) == 1 and not gang.placed and _is_single(requests[0], feasibility, allowance):
+    if is_single:
         choice = feasibility.choice(gang, requests[0])
         if choice.tiers or not choice.allowed.any():
             return _place_single(gang, choice, capacity, feasibility)
@@ -80,8 +82,11 @@ def _place_first_group(
     return None
 
 
-def _is_single(request: TaskRequest, feasibility: Feasibility, allowance: Allowance) -> bool:
+def _is_single(gang: PendingGang, feasibility: Feasibility, allowance: Allowance) -> bool:
     """Return whether it is one task, for which the order of the nodes is all that counts."""
+    if gang.tasks != 1 or len(gang.requests) != 1 or gang.placed:
+        return False
+    request = gang.requests[0]
     constraints = request.constraints
     if constraints.depends_on_other_tasks or constraints.needs_numa or allowance.banned:
         return False

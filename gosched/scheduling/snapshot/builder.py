@@ -294,8 +294,9 @@ class ViewBuilder:
         gang = self._gangs.pop(job_id, None)
         if gang is not None:
             add_to(self._demand[gang.queue], dict(gang.charge), -1)
-            self._avoided.subtract(_avoids(gang))
-            self._avoided += Counter()  # drops names that no gang avoids any more
+            if avoided := _avoids(gang):
+                self._avoided.subtract(avoided)
+                self._avoided += Counter()  # drops names that no gang avoids any more
 
 
 def _holders_on(state: ClusterState, node_id: str) -> dict[str, None]:
