@@ -48,6 +48,7 @@ class ExpectedWaste:
 
         `cpu_free[n]` and `gpu_free[n, g]` are in thousandths, `kinds[n]` are those of the nodes.
         """
+        gpu_free = np.maximum(gpu_free, 0)  # it is below zero where more is reserved than there is
         idle = np.maximum(gpu_free.sum(axis=1), 1)[:, None]
         cpu = np.maximum(cpu_free, 0)[:, None]
         usable_cpu = np.minimum(CPU_SLACK * cpu * gpu_free // idle, np.minimum(cpu, self._unit * (_COLUMNS - 1)))

@@ -136,7 +136,7 @@ def fragmentation(workload: Workload, cpu_free: IntArray, gpu_free: IntArray, mo
     `model_ok[n, m]` whether node n has a model of set m. To a task that cannot run on the node (or needs no GPU) all
     that is idle is of no use; to any other task, what is idle on devices with less than it needs.
     """
-    by_need = workload.of_device[gpu_free].sum(axis=1)
+    by_need = workload.of_device[np.maximum(gpu_free, 0)].sum(axis=1)  # below zero where more is reserved than there is
     useful, enough = by_need[:, : len(workload.needs)], by_need[:, len(workload.needs) :]
     runs = (cpu_free[:, None] >= workload.cpu_millis) & (enough[:, workload.need] >= workload.gpus)
     runs &= model_ok[:, workload.allowed]

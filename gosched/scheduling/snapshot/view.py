@@ -30,7 +30,7 @@ from gosched.scheduling.snapshot.task_requests import PendingGang
 
 T = TypeVar("T")
 
-MAX_DERIVED = 1024  # results that `NodeColumns.derive` keeps; then it begins anew
+MAX_DERIVED = 128  # results that `NodeColumns.derive` keeps; then it begins anew
 GPU_MODEL = "\0gpu_model"  # kept like a label; no label's key has a control character
 
 
