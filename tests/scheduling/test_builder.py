@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -146,7 +147,12 @@ def test_what_is_derived_of_nodes_is_made_once_until_a_record_changes() -> None:
 
     def ready() -> int:
         nodes = builder.view(state).nodes
-        return nodes.derive("ready", lambda: made.append(0) or int(nodes.ready.sum()))
+
+        def make() -> int:
+            made.append(len(made))
+            return int(nodes.ready.sum())
+
+        return nodes.derive("ready", make)
 
     assert (ready(), ready(), len(made)) == (2, 2, 1)
     state.put_node(replace(state.nodes["b"], state=NodeState.CORDONED))
@@ -157,7 +163,7 @@ def test_what_is_derived_of_nodes_is_made_once_until_a_record_changes() -> None:
 def test_few_things_are_kept_of_what_is_derived(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(view_module, "MAX_DERIVED", 2)
     nodes = anew(state_of([node("a")])).nodes
-    assert [nodes.derive(key, lambda key=key: key) for key in (1, 2, 3, 1)] == [1, 2, 3, 1]
+    assert [nodes.derive(key, partial(str, key)) for key in (1, 2, 3, 1)] == ["1", "2", "3", "1"]
     assert len(nodes._derived) == 2
 
 

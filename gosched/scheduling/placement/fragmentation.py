@@ -122,7 +122,7 @@ def placement_scores(
         if device is None:
             scores[rows] = score
             continue
-        by_device = np.full((len(cpu), width), -1, dtype=np.int64)
+        by_device = np.full((len(cpu), max(width, 1)), -1, dtype=np.int64)
         by_device[owner, device] = score
         devices[rows] = by_device.argmax(axis=1)  # the first of the best
         scores[rows] = by_device.max(axis=1)
