@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ from gosched.core.records.queue import Queue
 from gosched.core.records.task import TaskState
 from gosched.core.state.cluster_state import ClusterState
 from gosched.scheduling import Policy, View, ViewBuilder, schedule
+from gosched.scheduling.snapshot import view as view_module
 from gosched.scheduling.snapshot.columns import Column
 from gosched.scheduling.snapshot.view import NO_VALUE, NodeColumns
 from gosched.state_machine.apply import apply
@@ -135,6 +137,34 @@ def test_views_share_the_columns_of_nodes_that_did_not_change_and_cannot_write_t
     state.put_node(replace(state.nodes["b"], state=NodeState.CORDONED))
     builder.apply(state, [NodeChanged(node_id="b", before=NodeState.READY, after=NodeState.CORDONED)])
     assert (one.ready.tolist(), builder.view(state).nodes.ready.tolist()) == ([True, True], [True, False])
+
+
+def test_what_is_derived_of_nodes_is_made_once_until_a_record_changes() -> None:
+    state = state_of([node("a"), node("b")])
+    builder = ViewBuilder()
+    builder.reset(state)
+    made: list[int] = []
+
+    def ready() -> int:
+        nodes = builder.view(state).nodes
+
+        def make() -> int:
+            made.append(len(made))
+            return int(nodes.ready.sum())
+
+        return nodes.derive("ready", make)
+
+    assert (ready(), ready(), len(made)) == (2, 2, 1)
+    state.put_node(replace(state.nodes["b"], state=NodeState.CORDONED))
+    builder.apply(state, [NodeChanged(node_id="b", before=NodeState.READY, after=NodeState.CORDONED)])
+    assert (ready(), ready(), len(made)) == (1, 1, 2)
+
+
+def test_few_things_are_kept_of_what_is_derived(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(view_module, "MAX_DERIVED", 2)
+    nodes = anew(state_of([node("a")])).nodes
+    assert [nodes.derive(key, partial(str, key)) for key in (1, 2, 3, 1)] == ["1", "2", "3", "1"]
+    assert len(nodes._derived) == 2
 
 
 def test_what_a_task_holds_shows_after_its_event_and_not_before() -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from gosched.core.spec.placement_rules import Strategy
-from gosched.scheduling.placement import ranking
+from gosched.scheduling.placement import node_orders, ranking
 from gosched.scheduling.placement.least_request import LeastRequest
 from gosched.scheduling.placement.node_orders import NodeOrders
 from gosched.scheduling.placement.ranking import Ranked
@@ -43,10 +43,12 @@ def needs_of(each: Vector) -> Needs:
 
 
 @pytest.mark.parametrize("strategy", [Strategy.BINPACK, Strategy.SPREAD])
+@pytest.mark.parametrize("looks", [0, ROUNDS // 2])
 @pytest.mark.parametrize("seed", range(8))
 def test_the_best_node_is_that_of_a_search_of_all_nodes(
-    seed: int, strategy: Strategy, monkeypatch: pytest.MonkeyPatch
+    seed: int, looks: int, strategy: Strategy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(node_orders, "MAX_LOOKS", looks)
     monkeypatch.setattr(ranking, "_MOST_MOVED", 4)  # so that the parts are merged often
     monkeypatch.setattr(ranking, "_FIRST_CHUNK", 8)
     draw = random.Random(seed)
@@ -58,8 +60,8 @@ def test_the_best_node_is_that_of_a_search_of_all_nodes(
     for _ in range(ROUNDS):
         each, mask = task(draw), np.array([draw.random() < 0.8 for _ in range(60)])
         orders.serve(each)
-        ranked = orders.ranked.get(strategy) or orders.rank(strategy)
-        row = ranked.first(needs_of(each), (mask,))
+        order = orders.ranked.get(strategy) or orders.order(strategy)
+        row = order.first(needs_of(each), (mask,))
         assert row == best_of_all(orders.keys(strategy), nodes.ready, free, needs_of(each), mask)
         outcomes["placed" if row >= 0 else "missed"] += 1
         if row >= 0:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import replace
 from heapq import heappop, heappush
 from typing import NamedTuple
 
@@ -69,7 +68,7 @@ class DeviceChoices:
 
     def _devices(self) -> FreeDevices:
         now = self._now
-        return FreeDevices(replace(now.nodes, gpu_free=now.devices.gpu_free, cpus_owned=now.devices.cpus_owned))
+        return FreeDevices(now.nodes.with_load(now.free, now.devices.gpu_free, now.devices.cpus_owned))
 
     def _note(self, piece: Piece, slot: Slot) -> None:
         millis = min(piece.request.each[Column.GPU], MILLI)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from itertools import islice
 
@@ -283,7 +283,7 @@ class ReservedStarts:
                 owned[row] |= mask
         if gpu_free.shape[1]:
             free[:, DEVICES] = device_columns(gpu_free, self._nodes.gpu_link)
-        return replace(self._nodes, free=free, gpu_free=gpu_free, cpus_owned=owned)
+        return self._nodes.with_load(free, gpu_free, owned)
 
     def record_release(self, freed: Freed, end_ms: int) -> None:
         """Add what is released early, in place of at `end_ms`, to the reserved starts before that moment."""

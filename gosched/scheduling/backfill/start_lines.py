@@ -41,6 +41,11 @@ class Lines:
     #: What is free there then, beside all that is reserved.
     free: IntArray
 
+    @staticmethod
+    def none(width: int) -> Lines:
+        nothing, no_amounts = np.zeros(0, dtype=np.int64), np.zeros((0, width), dtype=np.int64)
+        return Lines(nothing, nothing, nothing, nothing, no_amounts, no_amounts)
+
     def __len__(self) -> int:
         return len(self.start)
 
@@ -55,7 +60,7 @@ class StartLines:
     def __init__(self, nodes: NodeColumns) -> None:
         self._nodes = nodes
         self._width = nodes.free.shape[1]
-        self.lines = self._lines_of([])
+        self.lines = Lines.none(self._width + nodes.gpu_free.shape[1])
         #: The CPUs that tasks of a start own on a node, by number and row.
         self.cpus: dict[tuple[int, int], int] = {}
 
@@ -197,6 +202,8 @@ class StartLines:
 
     def negative(self) -> list[int]:
         """Return the numbers of starts that have less than nothing on a node."""
+        if not len(self.lines):
+            return []
         found: list[int] = self.lines.owner[(self.lines.free < 0).any(axis=1)].tolist()
         return found
 

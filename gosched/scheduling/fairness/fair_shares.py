@@ -32,7 +32,13 @@ def fair_shares(
     wanted = _wanted(children, names, demand, ceilings)
     shares: dict[str, Amounts] = {"": {name: total[name] for name in names}}
     for parent in ("", *sorted(queues)):  # parents come before their children
-        siblings = children.get(parent, [])
+        if parent not in children:
+            continue
+        siblings = children[parent]
+        if len(siblings) == 1:  # no other wants what it wants
+            only = siblings[0]
+            shares[only] = {name: min(amount, wanted[only][name]) for name, amount in shares[parent].items()}
+            continue
         shares.update({path: {} for path in siblings})
         for name in names:
             parts = _divide(

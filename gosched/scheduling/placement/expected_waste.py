@@ -20,6 +20,7 @@ GPU_STEP = 10  # milli-GPUs between rows of the table
 CPU_STEPS = 16  # columns up to the typical task with the most CPU per GPU; there are twice as many
 MAX_KINDS = 64  # of nodes; nodes of rarer kinds count as if they suited every task
 
+_ROWS = MILLI // GPU_STEP + 1
 _COLUMNS = 2 * CPU_STEPS + 1
 _SCALE = 1000  # the table's unit is a thousandth of a milli-GPU
 
@@ -31,25 +32,29 @@ class ExpectedWaste:
 
     def __init__(self, workload: Workload, model_ok: BoolArray) -> None:
         """`model_ok` is that of all nodes, as in `fragmentation`."""
-        #: The kind of each node: nodes of one kind suit the same tasks.
-        self.kinds: IntArray
-        suits, self.kinds = _kinds(model_ok)
+        suits, kinds = _kinds(model_ok)
+        #: Of each node, where the part of its kind begins in the tables: nodes of one kind suit the same tasks.
+        self.kinds: IntArray = kinds * (_ROWS * _COLUMNS)
         cpu = workload.cpu_millis // workload.gpus  # of a task on several GPUs, what goes with one of them
         self._unit = max(-(-int(cpu.max(initial=0)) // CPU_STEPS), 1)
-        self._table = np.rint(_table(workload, cpu, self._unit, suits) * _SCALE).astype(np.int64)
+        table = np.rint(_table(workload, cpu, self._unit, suits) * _SCALE).astype(np.int64)
+        # Flat, because `take` by one number costs less than an index of three.
+        self._table = table.reshape(-1)
+        #: What one column more changes.
+        self._slope = np.diff(table, axis=2, append=table[:, :, -1:]).reshape(-1)
 
     def __call__(self, workload: Workload, cpu_free: IntArray, gpu_free: IntArray, kinds: IntArray) -> IntArray:
         """Return, for each node, its expected waste in milli-GPUs, times the workload's `total`.
 
-        `cpu_free[n]` and `gpu_free[n, g]` are in thousandths, `kinds[n]` are the nodes' kinds.
+        `cpu_free[n]` and `gpu_free[n, g]` are in thousandths, `kinds[n]` are those of the nodes.
         """
+        gpu_free = np.maximum(gpu_free, 0)  # it is below zero where more is reserved than there is
         idle = np.maximum(gpu_free.sum(axis=1), 1)[:, None]
         cpu = np.maximum(cpu_free, 0)[:, None]
-        usable_cpu = np.minimum(CPU_SLACK * cpu * gpu_free // idle, cpu)
-        column, rest = np.divmod(np.minimum(usable_cpu, self._unit * (_COLUMNS - 1)), self._unit)
-        below = self._table[kinds[:, None], gpu_free // GPU_STEP, column]
-        above = self._table[kinds[:, None], gpu_free // GPU_STEP, np.minimum(column + 1, _COLUMNS - 1)]
-        waste: IntArray = ((below * (self._unit - rest) + above * rest) // self._unit).sum(axis=1)
+        usable_cpu = np.minimum(CPU_SLACK * cpu * gpu_free // idle, np.minimum(cpu, self._unit * (_COLUMNS - 1)))
+        column, rest = np.divmod(usable_cpu, self._unit)
+        cell = kinds[:, None] + gpu_free // GPU_STEP * _COLUMNS + column
+        waste: IntArray = (self._table.take(cell) + self._slope.take(cell) * rest // self._unit).sum(axis=1)
         return waste * workload.total // _SCALE
 
 
@@ -78,7 +83,7 @@ def _table(workload: Workload, cpu: IntArray, unit: int, suits: BoolArray) -> Fl
     below, rest = np.divmod(np.maximum(left, 0), unit)
     above = np.minimum(below + 1, _COLUMNS - 1)
     part = rest / unit
-    table = np.zeros((len(suits), MILLI // GPU_STEP + 1, _COLUMNS))
+    table = np.zeros((len(suits), _ROWS, _COLUMNS))
     for gpu in range(1, table.shape[1]):
         placeable = np.flatnonzero(needs <= gpu)
         rows = (gpu - needs[placeable])[:, None]

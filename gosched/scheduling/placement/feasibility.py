@@ -61,7 +61,8 @@ class Feasibility:
     @property
     def topology(self) -> Topology:
         if self._topology is None:
-            self._topology = Topology(self.nodes, self._levels)
+            levels = self._levels
+            self._topology = self.nodes.derive(("topology", levels), lambda: Topology(self.nodes, levels))
         return self._topology
 
     def choice(self, gang: PendingGang, request: TaskRequest) -> Choice:
@@ -69,9 +70,15 @@ class Feasibility:
         key: object = self.plugins.key(gang, request)
         found = self._choices.get(key)
         if found is None:
-            more, scores = self.plugins.columns(gang, request)
-            found = self._choices[key] = choice_of(self.nodes, request.constraints, more, scores)
+            found = self._choices[key] = self._choice(gang, request, key)
         return found
+
+    def _choice(self, gang: PendingGang, request: TaskRequest, key: object) -> Choice:
+        constraints = request.constraints
+        if key is constraints:  # no plugin has a say
+            return self.nodes.derive(constraints, lambda: choice_of(self.nodes, constraints))
+        more, scores = self.plugins.columns(gang, request)
+        return choice_of(self.nodes, constraints, more, scores)
 
     def filters(self, gang: PendingGang, request: TaskRequest) -> Sequence[Filter]:
         """Return all filters of the request, those of plugins last."""
@@ -100,6 +107,10 @@ class Feasibility:
         span = int(keys.max()) - int(keys.min()) + 1
         preferred_first: IntArray = keys - choice.preference * span
         return preferred_first
+
+    def is_scored(self, request: TaskRequest) -> bool:
+        """Return whether every placement changes which node is best for the next task."""
+        return (request.strategy or self.policy.strategy) in SCORED_BY_WORKLOAD
 
     def score_columns(self, strategy: Strategy) -> ScoreColumns:
         if strategy not in self._score_columns:

@@ -12,6 +12,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -51,6 +52,8 @@ class Workload:
     need: IntArray
     #: The distinct milli-GPUs that a device must have for one of the demands.
     needs: IntArray
+    #: What a device is worth for each need, see `_of_device`.
+    of_device: IntArray
     #: As in Demand.
     allowed: IntArray
     #: How many tasks are of this demand.
@@ -72,6 +75,7 @@ class Workload:
             gpus=_column([max(d.gpu_millis // MILLI, 1) for d, _ in with_gpu]),
             need=need,
             needs=needs,
+            of_device=_of_device(needs),
             allowed=_column([d.allowed for d, _ in with_gpu]),
             weights=_column([weight for _, weight in with_gpu]),
             total=total,
@@ -102,15 +106,24 @@ def placement_scores(
     scores = np.empty(len(cpu_free), dtype=np.int64)
     devices = np.zeros(len(cpu_free), dtype=np.int64)
     width = gpu_free.shape[1]
-    cells = max(width, 1) * max(width * len(workload.needs), width, len(workload.weights), 1)  # `width` outcomes
+    cells = max(width, 1) * max(2 * width * len(workload.needs), width, len(workload.weights), 1)  # `width` outcomes
     step = max(MAX_CELLS // cells, 1)
     for first in range(0, len(cpu_free), step):
         rows = slice(first, first + step)
-        before = measure(workload, cpu_free[rows], gpu_free[rows], model_ok[rows])
-        owner, device, left = _outcomes(gpu_millis, gpu_free[rows])
-        after = measure(workload, cpu_free[rows][owner] - cpu_millis, left, model_ok[rows][owner])
-        by_device = np.full((len(before), max(width, 1)), -1, dtype=np.int64)
-        by_device[owner, device] = np.searchsorted(workload.thresholds, before[owner] - after, side="right")
+        cpu, gpu = cpu_free[rows], gpu_free[rows]
+        owner, device, left = _outcomes(gpu_millis, gpu)
+        # In one call, as a call on a few nodes costs by its steps: the nodes as they are, and after each outcome.
+        which = np.concatenate([np.arange(len(cpu)), owner])
+        cpu_left = cpu[which]
+        cpu_left[len(cpu) :] -= cpu_millis
+        wasted = measure(workload, cpu_left, np.concatenate([gpu, left]), model_ok[rows][which])
+        drop = wasted[owner] - wasted[len(cpu) :]
+        score = np.searchsorted(workload.thresholds, drop, side="right")
+        if device is None:
+            scores[rows] = score
+            continue
+        by_device = np.full((len(cpu), max(width, 1)), -1, dtype=np.int64)
+        by_device[owner, device] = score
         devices[rows] = by_device.argmax(axis=1)  # the first of the best
         scores[rows] = by_device.max(axis=1)
     return scores, devices
@@ -123,14 +136,21 @@ def fragmentation(workload: Workload, cpu_free: IntArray, gpu_free: IntArray, mo
     `model_ok[n, m]` whether node n has a model of set m. To a task that cannot run on the node (or needs no GPU) all
     that is idle is of no use; to any other task, what is idle on devices with less than it needs.
     """
-    idle = gpu_free.sum(axis=1)
-    has = gpu_free[:, :, None] >= workload.needs
-    enough = has.sum(axis=1)  # devices that have what is needed, and what is idle on these
-    useful = (gpu_free[:, :, None] * has).sum(axis=1)
+    by_need = workload.of_device[np.maximum(gpu_free, 0)].sum(axis=1)  # below zero where more is reserved than there is
+    useful, enough = by_need[:, : len(workload.needs)], by_need[:, len(workload.needs) :]
     runs = (cpu_free[:, None] >= workload.cpu_millis) & (enough[:, workload.need] >= workload.gpus)
     runs &= model_ok[:, workload.allowed]
+    idle = gpu_free.sum(axis=1)
     wasted: IntArray = idle * workload.total - (useful[:, workload.need] * runs) @ workload.weights
     return wasted
+
+
+def _of_device(needs: IntArray) -> IntArray:
+    """Return a table [milli-GPUs that a device has free] -> for each need what is of use to it there (all or nothing),
+    then for each need whether the device has it (1 or 0)."""
+    free = np.arange(MILLI + 1)[:, None]
+    has = free >= needs
+    return np.concatenate([free * has, has], axis=1)
 
 
 def _typical(requests: Iterable[tuple[Demand, int]]) -> list[tuple[Demand, int]]:
@@ -149,22 +169,28 @@ def _typical(requests: Iterable[tuple[Demand, int]]) -> list[tuple[Demand, int]]
     return typical
 
 
-def _outcomes(gpu_millis: int, gpu_free: IntArray) -> tuple[IntArray, IntArray, IntArray]:
+def _outcomes(gpu_millis: int, gpu_free: IntArray) -> tuple[IntArray, IntArray | None, IntArray]:
     """Return what taking `gpu_millis` can leave: for each outcome its row, the device, and what is left on all devices.
 
-    Devices with equally much free are one outcome, that of the first. Whole GPUs are the first free ones: one outcome.
+    Devices with equally much free are one outcome, that of the first. Whole GPUs are the first free ones: each row has
+    one outcome, and no device is named.
     """
     if 0 < gpu_millis < MILLI:
-        earlier = np.tri(gpu_free.shape[1], k=-1, dtype=np.bool_)
-        again = ((gpu_free[:, :, None] == gpu_free[:, None, :]) & earlier).any(axis=2)
+        again = ((gpu_free[:, :, None] == gpu_free[:, None, :]) & _earlier(gpu_free.shape[1])).any(axis=2)
         rows, devices = np.nonzero(~again & (gpu_free >= gpu_millis))
         left = gpu_free[rows]
         left[np.arange(len(rows)), devices] -= gpu_millis
         return rows, devices, left
-    free = gpu_free == MILLI
-    taken = free & (free.cumsum(axis=1) <= gpu_millis // MILLI)
-    rows = np.arange(len(gpu_free))
-    return rows, np.zeros_like(rows), np.where(taken, 0, gpu_free)
+    if gpu_millis:
+        free = gpu_free == MILLI
+        gpu_free = np.where(free & (free.cumsum(axis=1) <= gpu_millis // MILLI), 0, gpu_free)
+    return np.arange(len(gpu_free)), None, gpu_free
+
+
+@cache
+def _earlier(width: int) -> BoolArray:
+    """Return which devices come before which, [device x earlier device]."""
+    return np.tri(width, k=-1, dtype=np.bool_)
 
 
 def _column(values: list[int]) -> IntArray:

@@ -9,7 +9,6 @@ Invariant: the three say the same of every node, after each change.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -17,6 +16,7 @@ from gosched.core.spec.placement_rules import Strategy
 from gosched.scheduling.placement.free_devices import FreeDevices, Slot
 from gosched.scheduling.placement.needs import Needs, needs_of
 from gosched.scheduling.placement.node_orders import NodeOrders
+from gosched.scheduling.placement.ranking import Ranked, Unranked
 from gosched.scheduling.plugins.filters import Choice
 from gosched.scheduling.snapshot.capacity_rows import Freed, Rows
 from gosched.scheduling.snapshot.columns import AMOUNTS, DEVICES, NOTHING, Column, Vector
@@ -57,7 +57,7 @@ class FreeCapacity:
         """Return what is free on the ready nodes together, by column."""
         if not self._total:  # many capacities are copies that nothing is asked of in all
             self.settle()
-            ready = self.free[self.nodes.ready]
+            ready = np.where(self.nodes.ready[:, None], self.free, 0)
             self._total, self._largest = summed(ready).tolist(), _largest(ready)
         return self._total
 
@@ -73,6 +73,21 @@ class FreeCapacity:
             if cpu > most_cpu or memory > most_memory or storage > most_storage or gpu > most_gpu:
                 return False
         return True
+
+    def lacks(self, gang: PendingGang) -> bool:
+        """Return whether it is known not to fit. Costs nothing; nothing is known before the total was asked for."""
+        return bool(self._total) and not self.may_hold(gang)
+
+    def fits(self, request: TaskRequest, allowed: BoolArray) -> BoolArray:
+        """Return the allowed nodes on which one of the group's tasks fits."""
+        if request.constraints.needs_numa:
+            return self.slots(request, allowed) > 0
+        self.settle()
+        needs = needs_of(request, self.nodes)
+        fits = allowed.copy() if needs is not None else np.zeros(len(self.nodes), dtype=np.bool_)
+        for column, amount in needs or ():
+            fits &= self.free[:, column] >= amount
+        return fits
 
     def slots(self, request: TaskRequest, allowed: BoolArray) -> IntArray:
         """Return, for each node, how many of the group's tasks fit, at most all of them."""
@@ -111,17 +126,17 @@ class FreeCapacity:
         if needs is None or self._missed_less(request, choice):
             return -1
         self._orders.serve(request.each)
-        ranked = self._orders.ranked.get(strategy)
-        if ranked is None:
+        order: Ranked | Unranked | None = self._orders.ranked.get(strategy)
+        if order is None:
             self.settle()
-            ranked = self._orders.rank(strategy)
+            order = self._orders.order(strategy)
         if self.devices.has_islands and request.whole_gpus > 1:
             linked = needs_of(request, self.nodes, linked=True) or needs
             for masks in choice.tiers:
-                if (row := ranked.first(linked, masks)) >= 0:
+                if (row := order.first(linked, masks)) >= 0:
                     return row
         for masks in choice.tiers:
-            if (row := ranked.first(needs, masks)) >= 0:
+            if (row := order.first(needs, masks)) >= 0:
                 return row
         if len(missed := self._missed.setdefault(choice, [])) < MAX_MISSES_KEPT:
             missed.append(request)
@@ -159,21 +174,21 @@ class FreeCapacity:
 
     # Placements
 
-    def take(self, request: TaskRequest, rows: IntArray, counts: IntArray, gpu: int | None = None) -> list[Slot]:
-        """Take `counts[i]` slots on node `rows[i]`; the rows are distinct and have them. `gpu`: the device to share."""
+    def take(self, request: TaskRequest, rows: IntArray, counts: IntArray) -> list[Slot]:
+        """Take `counts[i]` slots on node `rows[i]`; the rows are distinct and have them."""
         slots: list[Slot] = []
         for row, count in zip(rows.tolist(), counts.tolist(), strict=True):
             if request.constraints.wants_gpu:
-                slots += [self.devices.take(request, row, gpu) for _ in range(count)]
+                slots += [self.devices.take(request, row) for _ in range(count)]
             else:
                 slots += [Slot(row)] * count
         self._change(request, rows, counts)
         return slots
 
-    def take_one(self, request: TaskRequest, row: int) -> Slot:
-        """Take a slot for a single task, the quick way."""
+    def take_one(self, request: TaskRequest, row: int, gpu: int | None = None) -> Slot:
+        """Take a slot for a single task, the quick way. `gpu`: the device to share."""
         wants_gpu = request.constraints.wants_gpu
-        slot = self.devices.take(request, row) if wants_gpu else Slot(row)
+        slot = self.devices.take(request, row, gpu) if wants_gpu else Slot(row)
         left = self._unsettled.get(row)
         if left is None:
             left = self._unsettled[row] = self.free[row].tolist()
@@ -248,9 +263,7 @@ class FreeCapacity:
         """Return a capacity that is independent of this one, without its caches."""
         self.settle()
         devices = self.devices
-        return FreeCapacity(
-            replace(self.nodes, free=self.free, gpu_free=devices.gpu_free, cpus_owned=devices.cpus_owned)
-        )
+        return FreeCapacity(self.nodes.with_load(self.free, devices.gpu_free, devices.cpus_owned))
 
     def grow(self, more: Freed) -> None:
         """Add capacity that comes free: this is then the capacity of a later moment."""

@@ -43,7 +43,7 @@ class FreeDevices:
         #: As in NodeColumns.
         self.gpu_free = nodes.gpu_free.copy()
         self.cpus_owned = nodes.cpus_owned.copy()
-        self.has_islands = bool((nodes.gpu_link > 0).any())
+        self.has_islands = nodes.derive("has_islands", lambda: bool((nodes.gpu_link > 0).any()))
 
     # Slots
 

@@ -22,7 +22,7 @@ from gosched.core.records.allocation import TaskPlacement
 from gosched.core.spec.placement_rules import Mode, SpreadRule, Strategy
 from gosched.scheduling.fairness.queue_limits import UNLIMITED, Allowance
 from gosched.scheduling.placement.domains import domain_masks
-from gosched.scheduling.placement.feasibility import SCORED_BY_WORKLOAD, Feasibility
+from gosched.scheduling.placement.feasibility import Feasibility
 from gosched.scheduling.placement.free_capacity import FreeCapacity
 from gosched.scheduling.placement.free_devices import Slot
 from gosched.scheduling.placement.spread import Evenness, is_even, keep_apart
@@ -38,17 +38,21 @@ _Split = Callable[[IntArray, int], Share]
 TRIES = 8  # for a gang whose groups fit alone but not together; for elastic tasks under two spread rules
 MAX_DOMAINS = 64  # domains in which the real placement is tried
 
+_NO_KEY = np.iinfo(np.int64).max
+
 
 def place(
     gang: PendingGang, capacity: FreeCapacity, feasibility: Feasibility, seed: int, allowance: Allowance = UNLIMITED
 ) -> GangPlacement | None:
     """Place the gang and take its slots from the capacity; None if it does not fit."""
-    if not capacity.may_hold(gang):
-        return None
     requests = gang.requests
+    is_single = _is_single(gang, feasibility, allowance)
+    # The total, of all nodes, costs as much as the search for a single task.
+    if capacity.lacks(gang) if is_single else not capacity.may_hold(gang):
+        return None
     if gang.joins and len(requests) > 1:
         return _place_first_group(gang, capacity, feasibility, seed, allowance)
-    if gang.tasks == 1 and len(requests) == 1 and not gang.placed and _is_single(requests[0], feasibility, allowance):
+    if is_single:
         choice = feasibility.choice(gang, requests[0])
         if choice.tiers or not choice.allowed.any():
             return _place_single(gang, choice, capacity, feasibility)
@@ -78,23 +82,44 @@ def _place_first_group(
     return None
 
 
-def _is_single(request: TaskRequest, feasibility: Feasibility, allowance: Allowance) -> bool:
-    """Return whether it is one task, for which the ranked order of nodes is all that counts."""
+def _is_single(gang: PendingGang, feasibility: Feasibility, allowance: Allowance) -> bool:
+    """Return whether it is one task, for which the order of the nodes is all that counts."""
+    if gang.tasks != 1 or len(gang.requests) != 1 or gang.placed:
+        return False
+    request = gang.requests[0]
     constraints = request.constraints
     if constraints.depends_on_other_tasks or constraints.needs_numa or allowance.banned:
         return False
-    return len(request.ranks) == 1 and (request.strategy or feasibility.policy.strategy) not in SCORED_BY_WORKLOAD
+    if len(request.ranks) != 1:
+        return False
+    # Scores look for the smallest domain first, as for a gang.
+    return not constraints.topology or not feasibility.is_scored(request)
 
 
 def _place_single(
     gang: PendingGang, choice: Choice, capacity: FreeCapacity, feasibility: Feasibility
 ) -> GangPlacement | None:
     request = gang.requests[0]
-    row = capacity.best(request, choice, request.strategy or feasibility.policy.strategy)
+    if feasibility.is_scored(request):
+        row, gpu = _best_scored(request, choice, choice.allowed, capacity, feasibility)
+    else:
+        row, gpu = capacity.best(request, choice, request.strategy or feasibility.policy.strategy), None
     if row < 0:
         return None
-    task = _task(request.ranks[0], capacity.take_one(request, row), capacity.nodes.ids)
+    task = _task(request.ranks[0], capacity.take_one(request, row, gpu), capacity.nodes.ids)
     return GangPlacement(job_id=gang.job_id, attempt=gang.attempt, tasks=(task,))
+
+
+def _best_scored(
+    request: TaskRequest, choice: Choice, allowed: BoolArray, capacity: FreeCapacity, feasibility: Feasibility
+) -> tuple[int, int | None]:
+    """Return the allowed row with the best score for one task, -1 if it fits on none, and the device to share."""
+    fits = capacity.fits(request, allowed)
+    if not fits.any():
+        return -1, None
+    strategy = request.strategy or feasibility.policy.strategy
+    row = int(np.where(fits, feasibility.keys(request, choice, strategy), _NO_KEY).argmin())
+    return row, feasibility.score_columns(strategy).device(request, row)
 
 
 def _allowed_nodes(
@@ -161,16 +186,15 @@ class _Try:
     def _place_group(self, index: int, wanted: int) -> bool:
         """Place up to `wanted` more tasks of a group; return False when that leaves it below its floor."""
         request = self.gang.requests[index]
-        strategy = request.strategy or self.feasibility.policy.strategy
         least = max(request.floor - len(self.placed[index]), 0)
         if wanted <= 0:
             return least == 0
         mark = self.transaction.mark()
         is_independent = not self.gang.keeps_apart and not request.constraints.depends_on_other_tasks
-        if strategy in SCORED_BY_WORKLOAD and self.shuffled is None and is_independent:
-            slots = self._one_by_one(request, index, strategy, wanted)
+        if self.feasibility.is_scored(request) and self.shuffled is None and is_independent:
+            slots = self._one_by_one(request, index, wanted)
         else:
-            share = self._share_out(request, index, strategy, least, wanted)
+            share = self._share_out(request, index, least, wanted)
             slots = self.transaction.take(request, *share) if share is not None else []
         if len(slots) < least:
             self.transaction.undo(mark)
@@ -178,12 +202,13 @@ class _Try:
         self.placed[index] += slots
         return True
 
-    def _share_out(self, request: TaskRequest, index: int, strategy: Strategy, least: int, wanted: int) -> Share | None:
+    def _share_out(self, request: TaskRequest, index: int, least: int, wanted: int) -> Share | None:
         """Return how the tasks of one group are divided among the nodes; None if fewer than `least` fit."""
         feasibility, constraints = self.feasibility, request.constraints
         slots = self.capacity.slots(request, self.allowed[index])
         if int(slots.sum()) < max(least, 1):
             return None
+        strategy = request.strategy or feasibility.policy.strategy
         keys = feasibility.keys(request, self.choices[index], strategy) if self.shuffled is None else self.shuffled
         slots = self._without_domains_of_others(request.group, slots)
         if constraints.anti_affinity:
@@ -253,17 +278,14 @@ class _Try:
         eligible: BoolArray = allowed & (codes == codes[rows[0]])
         return eligible
 
-    def _one_by_one(self, request: TaskRequest, index: int, strategy: Strategy, wanted: int) -> list[Slot]:
+    def _one_by_one(self, request: TaskRequest, index: int, wanted: int) -> list[Slot]:
         """Place the tasks one at a time, because each changes which node is best for the next."""
         slots: list[Slot] = []
         for _ in range(wanted):
-            fits = self.capacity.slots(request, self.allowed[index]) > 0
-            if not fits.any():
+            row, gpu = _best_scored(request, self.choices[index], self.allowed[index], self.capacity, self.feasibility)
+            if row < 0:
                 break
-            keys = self.feasibility.keys(request, self.choices[index], strategy)
-            row = int(np.where(fits, keys, np.iinfo(np.int64).max).argmin())
-            device = self.feasibility.score_columns(strategy).device(request, row)
-            slots += self.transaction.take_on(request, row, device)
+            slots.append(self.transaction.take_one(request, row, gpu))
         return slots
 
     def _rows_of(self, group: str) -> IntArray:

@@ -13,11 +13,12 @@ import numpy as np
 
 from gosched.core.spec.placement_rules import Strategy
 from gosched.scheduling.placement.least_request import LeastRequest
-from gosched.scheduling.placement.ranking import Ranked
+from gosched.scheduling.placement.ranking import Ranked, Unranked
 from gosched.scheduling.placement.scoring import Scale
 from gosched.scheduling.snapshot.columns import Vector
 from gosched.scheduling.snapshot.view import IntArray, NodeColumns
 
+MAX_LOOKS = 8  # at all nodes for one task each; then they are ranked, which costs as much as some eight looks
 MAX_MOVES = 16  # nodes that move one by one in the ranked order; more than that are sorted anew
 
 
@@ -30,11 +31,12 @@ class NodeOrders:
         self._keys: dict[Strategy, IntArray] = {}
         #: Read by `FreeCapacity.best` for each task.
         self.ranked: dict[Strategy, Ranked] = {}
+        self._looks = 0
         self._least = LeastRequest()
 
     @cached_property
     def _scale(self) -> Scale:  # most capacities are copies in which nothing is ranked
-        return Scale(self._nodes)
+        return self._nodes.derive("scale", lambda: Scale(self._nodes))
 
     def keys(self, strategy: Strategy) -> IntArray:
         """Return a key for each row: lower is better."""
@@ -48,8 +50,15 @@ class NodeOrders:
         if self._least.lower_to(each):
             self.ranked.clear()
 
-    def rank(self, strategy: Strategy) -> Ranked:
-        """Rank the nodes; the columns have to be current."""
+    def order(self, strategy: Strategy) -> Ranked | Unranked:
+        """Return the nodes in order, for one search; the columns have to be current. They are ranked if there are more
+        searches than a few."""
+        self._looks += 1
+        if self._looks <= MAX_LOOKS:
+            return Unranked(self.keys(strategy), self._nodes.ready, self._free)
+        return self._rank(strategy)
+
+    def _rank(self, strategy: Strategy) -> Ranked:
         ready_rows = np.flatnonzero(self._nodes.ready)
         found = self.ranked[strategy] = Ranked(self.keys(strategy), ready_rows, self._free, self._least)
         return found

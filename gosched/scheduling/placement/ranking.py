@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -22,6 +23,29 @@ _FIRST_CHUNK = 256
 _GROWTH = 8
 _MOST_MOVED = 64  # nodes beside the base, or one for so many nodes of a larger cluster:
 _NODES_PER_MOVED = 128
+
+
+_NO_KEY = np.iinfo(np.int64).max
+
+
+@dataclass(frozen=True, slots=True)
+class Unranked:
+    """The nodes of a mask in ascending order of `keys`, for a search or two: each looks at all of them."""
+
+    keys: IntArray
+    mask: BoolArray
+    #: What is free, [nodes x columns].
+    free: IntArray
+
+    def first(self, wanted: Sequence[tuple[int, int]], masks: Sequence[BoolArray]) -> int:
+        """Return what `Ranked.first` does."""
+        fits = self.mask.copy()
+        for column, amount in wanted:
+            fits &= self.free[:, column] >= amount
+        for mask in masks:
+            fits &= mask
+        row = int(np.where(fits, self.keys, _NO_KEY).argmin()) if len(fits) else -1
+        return row if row >= 0 and fits[row] else -1
 
 
 class Ranked:

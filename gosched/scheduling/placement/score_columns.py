@@ -1,6 +1,7 @@
 """Scores of the nodes by fragmentation or expected waste: one column for each kind of request, kept for the cycle.
 
-Invariant: a score depends on its node alone, so only nodes that changed since are scored again.
+Invariant: a score depends on its node alone, so only nodes that changed since are scored again. A node that cannot hold
+the task is not scored: it will not hold it before it changes again.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gosched.core.resources import MILLI
 from gosched.core.spec.placement_rules import Strategy
 from gosched.scheduling.placement.expected_waste import ExpectedWaste
 from gosched.scheduling.placement.fragmentation import Demand, Workload, placement_scores
@@ -22,9 +24,9 @@ _BEST_SCORE = 100
 
 @dataclass(slots=True)
 class _Column:
-    #: Lower is better, no two are equal.
+    #: Lower is better, no two are equal. Of a node that cannot hold the task: what it was when it could.
     keys: IntArray
-    #: The device of each node that a share is best taken from.
+    #: The device of each node that a share is best taken from; without meaning where none has enough.
     devices: IntArray
     #: How much of FreeCapacity.touched the column shows.
     seen: int
@@ -62,18 +64,26 @@ class ScoreColumns:
         column = self._columns.get(kind)
         touched = self._capacity.touched
         if column is None:
-            column = self._columns[kind] = _Column(np.zeros(nodes, np.int64), np.zeros(nodes, np.int64), len(touched))
-            self._score(kind, column, np.arange(nodes))
+            rows = np.arange(nodes)
+            worst = _BEST_SCORE * nodes + rows
+            column = self._columns[kind] = _Column(worst, np.zeros(nodes, np.int64), len(touched))
+            self._score(kind, column, rows)
         elif column.seen < len(touched):
             self._score(kind, column, np.array(sorted(set(touched[column.seen :])), dtype=np.int64))
             column.seen = len(touched)
         return column
 
     def _score(self, kind: tuple[int, int], column: _Column, rows: IntArray) -> None:
-        free = self._capacity.free[rows, Column.CPU]
+        cpu, gpu = kind
+        free = self._capacity.free[rows]
+        holds = (free[:, Column.CPU] >= cpu) & (free[:, Column.WHOLE if gpu >= MILLI else Column.SHARE] >= gpu)
+        rows = rows[holds]
+        if not rows.size:
+            return
         suits = self._model_ok if self._expected_waste is None else self._expected_waste.kinds
+        gpu_free = self._capacity.devices.gpu_free[rows]
         scores, devices = placement_scores(
-            self._workload, *kind, free, self._capacity.devices.gpu_free[rows], suits[rows], self._expected_waste
+            self._workload, cpu, gpu, free[holds, Column.CPU], gpu_free, suits[rows], self._expected_waste
         )
         column.keys[rows] = (_BEST_SCORE - scores) * len(self._capacity.nodes) + rows
         column.devices[rows] = devices

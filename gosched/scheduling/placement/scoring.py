@@ -19,31 +19,30 @@ from gosched.scheduling.snapshot.view import IntArray, NodeColumns
 
 SCALE = 1000
 _COUNTED = (Column.CPU, Column.MEMORY, Column.GPU)
-_SHIFT = np.array([0, 10, 0])  # bytes as KiB, so that no product overflows 64 bits
+_SHIFTS = (0, 10, 0)  # bytes as KiB, so that no product overflows 64 bits
 
 
 class Scale:
     """Capacities against which free amounts are measured."""
 
     def __init__(self, nodes: NodeColumns) -> None:
-        capacity = nodes.capacity[:, _COUNTED] >> _SHIFT
+        capacity = nodes.capacity[:, _COUNTED] >> _SHIFTS
         self._capacity = np.maximum(capacity, 1)
-        self._largest = np.maximum(capacity.max(axis=0, initial=1), 1)
         self._nodes = len(nodes)
-        has_gpus = bool(nodes.capacity[:, Column.GPU].any())
-        self._weights = np.array([SCALE, 0, SCALE] if has_gpus else [SCALE, SCALE, 0])
-        self._of_one = list(zip(self._weights.tolist(), self._largest.tolist(), strict=True))
+        weights = [SCALE, 0, SCALE] if nodes.capacity[:, Column.GPU].any() else [SCALE, SCALE, 0]
+        #: For each counted column its weight, and the most that a node has.
+        self._parts = list(zip(weights, capacity.max(axis=0, initial=1).tolist(), strict=True))
 
     def keys(self, strategy: Strategy, free: IntArray, rows: IntArray) -> IntArray:
         """Return the keys of the rows, of which `free` is given."""
-        left = free[:, _COUNTED] >> _SHIFT
-        if strategy is Strategy.SPREAD:
-            own = self._capacity[rows]
-            key = ((own - left) * SCALE // own).sum(axis=1)
-        else:
-            key = (left * self._weights // self._largest).sum(axis=1)
-        unique: IntArray = key * self._nodes + rows
-        return unique
+        key: IntArray = np.zeros(len(rows), dtype=np.int64)
+        for i, (column, shift, (weight, largest)) in enumerate(zip(_COUNTED, _SHIFTS, self._parts, strict=True)):
+            if strategy is Strategy.SPREAD:
+                own = self._capacity[rows, i]
+                key += (own - (free[:, column] >> shift)) * SCALE // own
+            elif weight:
+                key += (free[:, column] >> shift) * weight // largest
+        return key * self._nodes + rows
 
     def key(self, strategy: Strategy, free: Sequence[int], row: int) -> int:
         """Return the key of one row, without the cost of arrays."""
@@ -52,6 +51,6 @@ class Scale:
             x, y, z = self._capacity[row].tolist()
             key = (x - cpu) * SCALE // x + (y - memory) * SCALE // y + (z - gpu) * SCALE // z
         else:
-            (a, x), (b, y), (c, z) = self._of_one
+            (a, x), (b, y), (c, z) = self._parts
             key = cpu * a // x + memory * b // y + gpu * c // z
         return int(key * self._nodes + row)

@@ -37,7 +37,8 @@ class Topology:
             ranked = [np.where(codes == NOWHERE, len(nodes), codes) for codes in reversed(self.codes[:-1])]
             self.position = np.empty(len(nodes), dtype=np.int64)
             self.position[np.lexsort((rows, *ranked))] = rows
-        self._nodes = nodes
+        # Not the nodes themselves, which keep the topology (`NodeColumns.derive`).
+        self._ids, self._labels = nodes.ids, nodes.labels
         #: For each level the rows that are in a domain (None: all), their domains, and the number of domains.
         self._members = [_members(codes) for codes in self.codes]
         self._reachable: dict[tuple[int, int], BoolArray] = {}
@@ -70,8 +71,8 @@ class Topology:
         """Return the value of the level's label, or the node's id."""
         row = int(np.flatnonzero(self.codes[level] == domain)[0])
         if self.levels[level] == NODE_LEVEL:
-            return self._nodes.ids[row]
-        return self._nodes.labels.value(int(self._nodes.label(self.levels[level])[row]))
+            return self._ids[row]
+        return self._labels.value(int(self._labels.column(self.levels[level], len(self._ids))[row]))
 
 
 def _members(codes: IntArray) -> tuple[IntArray | None, IntArray, int]:

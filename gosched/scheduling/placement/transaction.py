@@ -5,8 +5,6 @@ Invariant: whatever was taken since a mark can be given back in one step, to the
 
 from __future__ import annotations
 
-import numpy as np
-
 from gosched.scheduling.placement.free_capacity import FreeCapacity
 from gosched.scheduling.placement.free_devices import Slot
 from gosched.scheduling.snapshot.task_requests import TaskRequest
@@ -23,15 +21,17 @@ class Transaction:
     def mark(self) -> int:
         return len(self._taken)
 
-    def take(self, request: TaskRequest, rows: IntArray, counts: IntArray, gpu: int | None = None) -> list[Slot]:
+    def take(self, request: TaskRequest, rows: IntArray, counts: IntArray) -> list[Slot]:
         """Take slots as `FreeCapacity.take` does."""
-        slots = self._capacity.take(request, rows, counts, gpu)
+        slots = self._capacity.take(request, rows, counts)
         self._taken.append((request, slots))
         return slots
 
-    def take_on(self, request: TaskRequest, row: int, gpu: int | None = None) -> list[Slot]:
-        """Take a slot for one task."""
-        return self.take(request, np.array([row]), np.array([1]), gpu)
+    def take_one(self, request: TaskRequest, row: int, gpu: int | None = None) -> Slot:
+        """Take a slot for one task, as `FreeCapacity.take_one` does."""
+        slot = self._capacity.take_one(request, row, gpu)
+        self._taken.append((request, [slot]))
+        return slot
 
     def undo(self, mark: int = 0) -> None:
         """Give back all that was taken since the mark, the latest first."""

@@ -9,6 +9,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from operator import sub
 
 import numpy as np
 
@@ -32,11 +33,11 @@ from gosched.core.sharing import Amounts, add_to
 from gosched.core.spec.placement_rules import SELF
 from gosched.core.state.cluster_state import ClusterState
 from gosched.scheduling.snapshot.columns import AMOUNTS, DEVICES, Column, vector
-from gosched.scheduling.snapshot.devices import device_columns
+from gosched.scheduling.snapshot.devices import device_columns, device_columns_of_one
 from gosched.scheduling.snapshot.label_counts import LabelCounts
 from gosched.scheduling.snapshot.running_gangs import RunningGang, running_gang
 from gosched.scheduling.snapshot.task_requests import PendingGang, pending_gang
-from gosched.scheduling.snapshot.view import GPU_MODEL, FreedSoon, IntArray, NodeColumns, TaskKind, View
+from gosched.scheduling.snapshot.view import GPU_MODEL, FreedSoon, NodeColumns, TaskKind, View
 
 JOBS_AT_ONCE = 1000  # of a reset, between two signs of work
 
@@ -147,7 +148,7 @@ class ViewBuilder:
             nodes.gpu_link[row] = _padded(record.hardware.gpu_links, width)
             nodes.gpu_numa[row] = _padded(record.hardware.gpu_numa, width)
             nodes.cpus[row] = tuple([parse_cpulist(cpus) for cpus in record.hardware.numa_cpus])
-        devices = _devices(records, width)
+        devices = np.array([_devices(r, width) for r in records], dtype=np.int64).reshape(len(rows), width)
         capacity = np.zeros((len(rows), nodes.capacity.shape[1]), dtype=np.int64)
         capacity[:, AMOUNTS] = [vector(r.capacity) for r in records]
         capacity[:, DEVICES] = device_columns(devices, nodes.gpu_link[rows])
@@ -224,41 +225,35 @@ class ViewBuilder:
         return sets.index(record.taints)
 
     def _refresh_load(self, state: ClusterState, node_ids: Sequence[str]) -> None:
-        if not node_ids:
-            return
-        nodes = self.nodes
-        rows = [nodes.row(node_id) for node_id in node_ids]
-        used = np.zeros((len(rows), nodes.free.shape[1]), dtype=np.int64)
-        held = [state.held(node_id) for node_id in node_ids]
-        used[:, AMOUNTS] = [vector(now) for now, *_ in held]
-        _add_custom(used, [now for now, *_ in held], nodes.custom)
-        for i, (_, *later) in enumerate(held):
-            for resources in later:
-                np.maximum(used[i], self._row(resources), out=used[i])
-        free = nodes.capacity[rows] - used
-        records = [state.nodes[node_id] for node_id in node_ids]
-        devices = _devices(records, nodes.gpu_free.shape[1])
-        for i, (row, node_id) in enumerate(zip(rows, node_ids, strict=True)):
-            if nodes.capacity[row, Column.WHOLE]:
-                for gpu, millis in state.node_gpus_held(node_id).items():
-                    if gpu < devices.shape[1]:
-                        devices[i, gpu] = max(0, devices[i, gpu] - millis)
-                if records[i].hardware.bad_gpus:  # what tasks hold of bad GPUs is no part of the capacity
-                    free[i, Column.GPU] = devices[i].sum()
-            if nodes.cpus[row]:
-                nodes.cpus_owned[row] = state.node_cpus_held(node_id)
-        nodes.gpu_free[rows] = devices
-        free[:, DEVICES] = device_columns(devices, nodes.gpu_link[rows])
-        nodes.free[rows] = free
+        for node_id in node_ids:  # mostly the one or two of a task that came or went: numbers cost less than arrays
+            self._refresh_load_of(state, node_id, self.nodes.row(node_id))
 
-    def _row(self, resources: Resources) -> IntArray:
+    def _refresh_load_of(self, state: ClusterState, node_id: str, row: int) -> None:
+        nodes, record = self.nodes, state.nodes[node_id]
+        capacity = nodes.capacity[row].tolist()
+        used, *later = [self._amounts(resources) for resources in state.held(node_id)]
+        free = list(map(sub, capacity, map(max, used, *later) if later else used))
+        devices = _devices(record, nodes.gpu_free.shape[1])
+        if capacity[Column.WHOLE]:
+            for gpu, millis in state.node_gpus_held(node_id).items():
+                if gpu < len(devices):
+                    devices[gpu] = max(0, devices[gpu] - millis)
+            if record.hardware.bad_gpus:  # what tasks hold of bad GPUs is no part of the capacity
+                free[Column.GPU] = sum(devices)
+            free[DEVICES] = device_columns_of_one(devices, nodes.gpu_link[row].tolist())
+        if nodes.cpus[row]:
+            nodes.cpus_owned[row] = state.node_cpus_held(node_id)
+        nodes.gpu_free[row] = devices
+        nodes.free[row] = free
+
+    def _amounts(self, resources: Resources) -> list[int]:
         """Return the amounts by column; the columns that are derived from devices are 0."""
-        row = np.zeros(self.nodes.free.shape[1], dtype=np.int64)
-        row[AMOUNTS] = vector(resources)
+        amounts = [0] * self.nodes.free.shape[1]
+        amounts[AMOUNTS] = vector(resources)
         for name, amount in resources.custom:
             if name in self.nodes.custom:
-                row[self.nodes.custom[name]] = amount
-        return row
+                amounts[self.nodes.custom[name]] = amount
+        return amounts
 
     def _refresh_holders(self, state: ClusterState) -> None:
         for job_id in self._changed_jobs:
@@ -299,8 +294,9 @@ class ViewBuilder:
         gang = self._gangs.pop(job_id, None)
         if gang is not None:
             add_to(self._demand[gang.queue], dict(gang.charge), -1)
-            self._avoided.subtract(_avoids(gang))
-            self._avoided += Counter()  # drops names that no gang avoids any more
+            if avoided := _avoids(gang):
+                self._avoided.subtract(avoided)
+                self._avoided += Counter()  # drops names that no gang avoids any more
 
 
 def _holders_on(state: ClusterState, node_id: str) -> dict[str, None]:
@@ -353,22 +349,11 @@ def _gpus(node: Node) -> int:
     return min(node.capacity.gpu_millis // MILLI, MAX_GPUS)
 
 
-def _devices(nodes: Sequence[Node], width: int) -> IntArray:
-    """Return the milli-GPUs of each device, [nodes x devices]; 0 for a bad one."""
-    gpus = np.array([_gpus(node) for node in nodes])
-    devices: IntArray = np.where(np.arange(width) < gpus[:, None], MILLI, 0)
-    for i, node in enumerate(nodes):
-        if node.hardware.bad_gpus:
-            devices[i, list(node.hardware.bad_gpus)] = 0
-    return devices
+def _devices(node: Node, width: int) -> list[int]:
+    """Return the milli-GPUs of each device, 0 for a bad one and for those up to `width` that the node lacks."""
+    gpus, bad = _gpus(node), node.hardware.bad_gpus
+    return [MILLI if gpu < gpus and gpu not in bad else 0 for gpu in range(width)]
 
 
 def _padded(values: Sequence[int], width: int) -> list[int]:
     return [*values[:width], *([-1] * (width - len(values)))]
-
-
-def _add_custom(used: np.ndarray, held: Sequence[Resources], columns: dict[str, int]) -> None:
-    for i, resources in enumerate(held):
-        for name, amount in resources.custom:
-            if name in columns:
-                used[i, columns[name]] += amount

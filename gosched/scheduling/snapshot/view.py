@@ -8,9 +8,10 @@ is broken by id.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from copy import copy
+from dataclasses import dataclass, field, fields
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -27,6 +28,9 @@ from gosched.scheduling.snapshot.labels import NO_VALUE, BoolArray, IntArray, La
 from gosched.scheduling.snapshot.running_gangs import RunningGang
 from gosched.scheduling.snapshot.task_requests import PendingGang
 
+T = TypeVar("T")
+
+MAX_DERIVED = 128  # results that `NodeColumns.derive` keeps; then it begins anew
 GPU_MODEL = "\0gpu_model"  # kept like a label; no label's key has a control character
 
 
@@ -64,6 +68,7 @@ class NodeColumns:
     #: Columns of the cluster's own resources, by name.
     custom: dict[str, int]
     labels: LabelColumns
+    _derived: dict[object, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @staticmethod
     def empty() -> NodeColumns:
@@ -120,12 +125,23 @@ class NodeColumns:
 
     def with_load_of(self, other: NodeColumns) -> NodeColumns:
         """Return these columns with a copy of what tasks hold in `other`, which are of the same nodes."""
-        return replace(
-            self,
-            free=other.free.copy(order="F"),
-            gpu_free=other.gpu_free.copy(),
-            cpus_owned=other.cpus_owned.copy(),
-        )
+        return self.with_load(other.free.copy(order="F"), other.gpu_free.copy(), other.cpus_owned.copy())
+
+    def with_load(self, free: IntArray, gpu_free: IntArray, cpus_owned: list[int]) -> NodeColumns:
+        """Return these columns with another load; both keep together what is derived from the others."""
+        loaded = copy(self)
+        loaded.free, loaded.gpu_free, loaded.cpus_owned = free, gpu_free, cpus_owned
+        return loaded
+
+    def derive(self, key: object, make: Callable[[], T]) -> T:
+        """Return what `make` derives from the columns without the load (free, gpu_free, cpus_owned). It is made once
+        for all views that share these columns; so only those of a view may be asked, not a builder's own."""
+        found: T | None = self._derived.get(key)
+        if found is None:
+            if len(self._derived) >= MAX_DERIVED:
+                self._derived.clear()
+            found = self._derived[key] = make()
+        return found
 
     def row(self, node_id: str) -> int:
         """Return the row of a node that is known to be there."""
@@ -226,7 +242,7 @@ def summed(columns: IntArray) -> IntArray:
     Amounts are clipped so that no sum overflows 64 bits; it is exact up to MAX_JOB_DEMAND / nodes for each node.
     """
     most = MAX_JOB_DEMAND // max(len(columns), 1)
-    total: IntArray = np.clip(columns, 0, most).sum(axis=0)
+    total: IntArray = np.minimum(np.maximum(columns, 0), most).sum(axis=0)
     return total
 
 
