@@ -61,12 +61,12 @@ def submit(r: Random, state: ClusterState) -> Body:
     again = MemberFailure.RESTART_GANG
     failure = r.choice((again, again, again, MemberFailure.CONTINUE, MemberFailure.FAIL_JOB))
     floor, most = sum(g.floor for g in groups), sum(g.count for g in groups)
-    come_and_go = len(groups) > 1 and r.random() < 0.5
+    come_and_go = len(groups) > 1 and r.random() < 0.3
     gang = GangPolicy(
         min_tasks=floor,
         on_member_failure=failure,
         ends_with=groups[0].name if come_and_go else "",
-        initial_tasks=r.randint(floor, most) if come_and_go else 0,
+        initial_tasks=r.choice((floor, floor, most)) if come_and_go else 0,
     )
     spec = JobSpec(
         name=r.choice(NAMES),
@@ -299,8 +299,11 @@ def administer(r: Random, state: ClusterState) -> Body:
 
 def control(r: Random, state: ClusterState) -> Body:
     action = r.choice(ACTIONS)
-    tasks = r.randint(0, 6) if action is Action.SCALE else 0
-    return ControlJob(job_id=r.choice([*state.jobs, "nope"]), action=action, tasks=tasks)
+    if action is not Action.SCALE:
+        return ControlJob(job_id=r.choice([*state.jobs, "nope"]), action=action)
+    job = r.choice([None, *[job for job in state.jobs.values() if job.unplaced or job.state is JobState.RUNNING]])
+    bounds = (job.spec.gang.min_tasks, job.spec.task_count) if job is not None else ()
+    return ControlJob(job_id=job.id if job else "nope", action=action, tasks=r.choice((*bounds, r.randint(0, 6))))
 
 
 def keep(r: Random, state: ClusterState) -> Body:
