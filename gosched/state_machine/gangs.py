@@ -110,10 +110,11 @@ def wait_for_another_place(state: ClusterState, events: list[Event], ended: Task
     state.put_job(replace(job, failed=job.failed - ended.state.is_failure, unplaced=job.unplaced + 1))
 
 
-def give_back(state: ClusterState, events: list[Event], ended: Task) -> None:
-    """Let an elastic task that succeeded wait until it is wanted again, which it is not for now."""
+def give_back(state: ClusterState, events: list[Event], ended: Task, *, evicted: bool) -> None:
+    """Let an elastic task that succeeded wait until it is wanted again: not for now, unless it was evicted."""
     job = state.jobs[ended.job_id]
-    state.put_job(replace(job, succeeded=job.succeeded - 1, wanted=max(job.spec.gang.min_tasks, job.wanted - 1)))
+    wanted = job.wanted if evicted else max(job.spec.gang.min_tasks, job.wanted - 1)
+    state.put_job(replace(job, succeeded=job.succeeded - 1, wanted=wanted))
     wait_for_another_place(state, events, ended)
 
 
@@ -203,6 +204,7 @@ def _next_attempt(state: ClusterState, events: list[Event], job: Job) -> None:
         checkpoint_at_ms=0,
         until_ms=0,
         port=0,
+        wanted=job.spec.gang.initial_tasks or job.wanted,
     )
     change_job(state, events, job, waiting)
 

@@ -44,13 +44,13 @@ def scale(state: ClusterState, events: list[Event], job: Job, wanted: int) -> No
 def _surplus(state: ClusterState, job: Job) -> list[Task]:
     """Return the tasks beyond what is wanted, but no more than their groups can spare."""
     tasks = state.tasks_of(job)
-    stay = [task for task in tasks if task.state is TaskState.SUCCEEDED or _runs(task)]
+    running = [task for task in tasks if _runs(task)]
     spare = {group.name: -group.floor for group in job.spec.groups}
-    for task in stay:
-        spare[task.group] += 1
+    for task in tasks:
+        spare[task.group] += task.state is TaskState.SUCCEEDED or _runs(task)
     surplus: list[Task] = []
-    for task in reversed(stay):
-        if len(stay) - len(surplus) > job.wanted and _runs(task) and spare[task.group] > 0:
+    for task in reversed(running):
+        if len(running) - len(surplus) > job.wanted and spare[task.group] > 0:
             spare[task.group] -= 1
             surplus.append(task)
     return surplus

@@ -76,7 +76,7 @@ def end_task(
     if evicted and after.state is TaskState.KILLED:
         wait_for_another_place(state, events, after)
     elif gives_back:
-        give_back(state, events, after)
+        give_back(state, events, after, evicted=evicted)
     if ended.get(task.job_id) is None:
         ended[task.job_id] = None if evicted or after.state is TaskState.SUCCEEDED else after
 

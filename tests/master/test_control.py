@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import grpc
 import pytest
 
 from gosched.core.records.job import JobState
+from gosched.core.spec.policies import GangPolicy
+from gosched.core.spec.task_group import SPARK_WORKER
 from gosched.wire.v1 import scheduler_pb2, types_pb2
 from tests.master import http_client
 from tests.master.clock import MINUTE_MS, Ahead
@@ -154,5 +157,32 @@ def test_a_window_that_cannot_be_is_refused() -> None:
             got, _ = await refused(master.scheduler.DropWindow(drop, timeout=LIMIT_S))
             assert got is grpc.StatusCode.NOT_FOUND
             assert not master.state.windows
+
+    asyncio.run(story())
+
+
+def test_a_job_is_scaled_between_its_minimum_and_all_of_its_tasks_unless_it_scales_itself() -> None:
+    def scale(front: Front, job: str, action: str = "SCALE", tasks: int = 2) -> Any:
+        request = scheduler_pb2.ControlJobRequest(job=job, action=f"ACTION_{action}", tasks=tasks)
+        return front.scheduler.ControlJob(request, timeout=LIMIT_S)
+
+    async def story() -> None:
+        async with two_masters() as (_, leader, follower), agent(leader) as n1:
+            worker = replace(spec("a").groups[0], count=4, min_count=1, name="worker")
+            await leader.submit(replace(spec("a"), groups=(worker,), gang=GangPolicy(min_tasks=1)))
+            await until(lambda: len(n1.orders) == 4)
+            assert not (await scale(follower, "a")).unchanged
+            assert (await scale(leader, "a")).unchanged
+            assert (await get(leader, "/api/v1/jobs/a"))["wanted"] == 2
+            assert (await leader.job("a")).job.wanted == 2
+            assert "1 (gang.min) to 4 tasks: 9 are not possible" in (await refused(scale(leader, "a", tasks=9)))[1]
+            assert "is of scale, not of hold" in (await refused(scale(leader, "a", "HOLD")))[1]
+            answer = await http_client.request(leader, "POST", "/api/v1/jobs/a/scale?tasks=3")
+            assert (answer.status, answer.json()["unchanged"]) == (200, False)
+            driver = replace(worker, name="driver", count=1, min_count=0)
+            groups = (driver, replace(worker, command=(SPARK_WORKER, "15")))
+            policy = GangPolicy(min_tasks=2, ends_with="driver", initial_tasks=2)
+            await leader.submit(replace(spec("b"), groups=groups, gang=policy))
+            assert "says how many executors it wants" in (await refused(scale(leader, "b", tasks=3)))[1]
 
     asyncio.run(story())

@@ -83,6 +83,13 @@ def test_what_says_nothing_is_not_known_or_runs_elsewhere_changes_nothing(
     assert says(application(), executors, allocation=allocation, node=node) == []
 
 
+def test_an_executor_that_has_ended_for_good_is_replaced() -> None:
+    c = application()
+    c.report("j1", 1, TaskState.SUCCEEDED)
+    says(c, 1)
+    assert (c.job("j1").wanted, c.job("j1").may_join) == (2, 1)
+
+
 def test_a_job_of_a_fixed_size_keeps_it() -> None:
     assert says(application(initial_tasks=0), 3) == []
 

@@ -5,17 +5,21 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import grpc
 import pytest
 
+from gosched.core.commands.jobs import ControlJob, SubmitJob
 from gosched.core.commands.nodes import RemoveNode
 from gosched.core.features import NEWEST_LEVEL, FeatureLevel
 from gosched.master.leader import leader as leader_module
 from gosched.wire.batch import decode_batch
-from gosched.wire.v1 import cluster_pb2, cluster_pb2_grpc, node_pb2, scheduler_pb2
+from gosched.wire.codec import to_message
+from gosched.wire.v1 import cluster_pb2, cluster_pb2_grpc, node_pb2, scheduler_pb2, types_pb2
 from tests.master.harness import LIMIT_S, Front, agent, two_masters, until
+from tests.state_machine.cluster import spec
 
 
 @asynccontextmanager
@@ -71,6 +75,28 @@ def test_the_level_is_raised_once_every_master_is_there_and_knows_it(monkeypatch
             assert one.state.cluster_id
             assert one.state.cluster_id == two.state.cluster_id
             assert b"gosched_feature_level 5.0" in one.server.metrics.text()
+
+    asyncio.run(story())
+
+
+def test_a_job_that_only_new_masters_understand_is_refused_before_it_enters_the_log(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def story() -> None:
+        async with old_cluster(monkeypatch) as (cluster, one, _), agent(one):
+            later = to_message(replace(spec("later"), begin_in_ms=1000), types_pb2.JobSpec)
+            asked = scheduler_pb2.SubmitJobRequest(client_id="c", request_id="1", spec=later)
+            with pytest.raises(grpc.aio.AioRpcError, match="finalize the upgrade"):
+                await one.scheduler.SubmitJob(asked, timeout=LIMIT_S)
+            many = scheduler_pb2.SubmitJobsRequest(client_id="c", request_id="2", specs=[later])
+            (outcome,) = (await one.scheduler.SubmitJobs(many, timeout=LIMIT_S)).outcomes
+            assert "finalize" in outcome.problem
+            await one.submit(spec("now"))
+            scale = scheduler_pb2.ControlJobRequest(client_id="c", request_id="3", job="now", action="ACTION_SCALE")
+            assert "finalize-upgrade" in await refusal(one.scheduler.ControlJob(scale, timeout=LIMIT_S))
+            logged = [command.body for entry in cluster.log for command in decode_batch(entry).commands]
+            assert [body.spec.name for body in logged if isinstance(body, SubmitJob)] == ["now"]
+            assert not any(isinstance(body, ControlJob) for body in logged)
 
     asyncio.run(story())
 

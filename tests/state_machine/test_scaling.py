@@ -133,6 +133,48 @@ def test_one_that_the_gang_cannot_spare_has_succeeded(going):
     assert going.job("j1").state is JobState.SUCCEEDED
 
 
+def test_what_one_that_has_ended_held_goes_to_others(going):
+    place(going, 0, 1)
+    going.report("j1", 1, T.SUCCEEDED)  # the gang cannot spare it
+    assert going.job("j1").may_join == 1
+    place(going, 2)
+    assert going.job("j1").may_join == 0
+
+
+def test_tasks_that_have_succeeded_do_not_count_as_wanted_ones_that_run(c):
+    c.submit(spec("half", group("worker", 6, min_count=1)), "j2")
+    assert c.plan(gang(c.job("j2"), "n2", ranks=range(6))) == ()
+    for rank in (0, 1, 2):
+        c.report("j2", rank, T.SUCCEEDED)
+    scale(c, 2, job="j2")
+    assert c.task_states("j2")[3:] == [T.PLACED, T.PLACED, T.STOPPING]
+    scale(c, 1, job="j2")
+    assert c.task_states("j2")[3:] == [T.PLACED, T.STOPPING, T.STOPPING]
+    for rank in (4, 5):
+        c.report("j2", rank, T.KILLED)
+    job = c.job("j2")
+    assert (job.state, job.active, job.may_join) == (JobState.RUNNING, 1, 0)
+
+
+def test_one_that_was_stopped_and_succeeds_is_not_subtracted_twice(going):
+    place(going, 0, 1)
+    scale(going, 5)
+    place(going, 2, 3, 4)
+    scale(going, 4)
+    going.report("j1", 4, T.SUCCEEDED)
+    job = going.job("j1")
+    assert (going.tasks("j1")[4].state, job.wanted, job.active, job.succeeded) == (T.PENDING, 4, 4, 0)
+
+
+def test_a_new_attempt_wants_what_is_wanted_at_first(going):
+    place(going, 0, 1)
+    scale(going, 5)
+    going.accept(ControlJob(job_id="j1", action=Action.REQUEUE))
+    for rank in (0, 1):
+        going.report("j1", rank, T.KILLED)
+    assert (going.job("j1").attempt, going.job("j1").wanted) == (2, 2)
+
+
 def test_where_tasks_do_not_come_and_go_one_that_succeeds_has_succeeded(c):
     place(c, 0, 1, 2)
     c.report("j1", 2, T.SUCCEEDED)
@@ -152,6 +194,7 @@ def test_where_tasks_do_not_come_and_go_one_that_succeeds_has_succeeded(c):
             "must be between 2, which start",
         ),
         (GangPolicy(min_tasks=2, initial_tasks=2), "name the group whose success ends the job"),
+        (GangPolicy(min_tasks=2, ends_with="worker", initial_tasks=2), "has tasks that may not be wanted"),
     ],
 )
 def test_a_job_that_could_not_begin_or_end_is_refused(c, policy, why):

@@ -26,6 +26,7 @@ MASTER_STARTS_S = 120.0  # a JVM on a node that is busy starting others
 _TRY_S = 1.0
 _AGAIN_S = 0.1
 _LOOK_S = 1.0
+_FIRST_EXECUTOR_S = 300.0
 _ENDS_S = 5.0
 _CANNOT = 125  # an exit code, as of a container that cannot be started
 
@@ -75,13 +76,14 @@ def _worker(spark_class: str, words: Sequence[str], address: tuple[str, int]) ->
 
 
 def _attend_worker(command: Sequence[str], leaves_after_s: float) -> int:
-    """Run a worker until it ends, or has had no executor for so long. Its first one may take as long as a master."""
+    """Run a worker until it ends, or has had no executor for so long; longer for its first one: the driver may have
+    much to do before it asks for any."""
     stop = _Stop()
     signal.signal(signal.SIGTERM, stop)
     worker = subprocess.Popen(command)
     stop.program = worker.pid
     stop.tell()  # if it came meanwhile
-    leaves_at = time.monotonic() + MASTER_STARTS_S
+    leaves_at = time.monotonic() + _FIRST_EXECUTOR_S
     while time.monotonic() < leaves_at:
         try:
             code = worker.wait(_LOOK_S)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, model_validator
 
 from gosched.config.errors import shown, suggestion
 from gosched.config.jobs.group_model import GroupFile
@@ -105,6 +105,12 @@ class JobFile(Model):
     schedule: ScheduleFile | None = None
     on_disconnect: Literal["keep", "stop"] = "keep"
     stop_grace_ms: Millis = Field(default=10_000, alias="stop_grace")
+
+    @model_validator(mode="after")
+    def _agree(self) -> JobFile:
+        if self.spark is not None and self.gang.initial is not None:
+            self.spark.check_dynamic()
+        return self
 
     def groups(self) -> dict[str, GroupFile]:
         if self.spark is None:

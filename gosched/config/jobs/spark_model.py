@@ -5,7 +5,6 @@ Invariant: what the job file's `conf` says goes before what follows from the res
 
 from __future__ import annotations
 
-import math
 from typing import Annotated
 
 from pydantic import BeforeValidator, Field, model_validator
@@ -31,6 +30,13 @@ _OF_GOSCHED = frozenset(
         "spark.driver.bindAddress",
         "spark.authenticate",
         "spark.authenticate.secret",
+    }
+)
+_OF_DYNAMIC = frozenset(
+    {
+        "spark.cores.max",
+        *[f"spark.dynamicAllocation.{key}Executors" for key in ("min", "initial", "max")],
+        *[f"spark.dynamicAllocation.{key}" for key in ("enabled", "executorAllocationRatio")],
     }
 )
 
@@ -94,6 +100,14 @@ class SparkFile(IsolationFile):
             most = f"at most {resources.memory // _MIB}m, the executors' memory"
             raise problem_at(("conf", key), f"expected an amount such as 4g, {most}, got {shown(value)}")
 
+    def check_dynamic(self) -> None:
+        """Check an application whose executors come and go. Raises ValueError."""
+        executors = self.executors.resources
+        for key, value in self.conf:
+            if key in _OF_DYNAMIC or (key == "spark.executor.cores" and value != str(cores(executors.cpu))):
+                problem = "follows from executors and gang, with gang.initial: leave it out"
+                raise problem_at(("spark", "conf", key), problem)
+
     def groups(self, gang_min: int | str | None, initial: int | None) -> dict[str, GroupFile]:
         """Return the two groups. `initial`: how many tasks are wanted at first, of an application whose executors come
         and go; None: their number is fixed."""
@@ -123,11 +137,11 @@ class SparkFile(IsolationFile):
     def _conf(self, gang_min: int | str | None, initial: int | None) -> dict[str, str]:
         executors = self.executors
         each = cores(executors.resources.cpu)
-        ratio = int(gang_min.removesuffix("%")) / 100 if isinstance(gang_min, str) else 1
+        percent = int(gang_min.removesuffix("%")) if isinstance(gang_min, str) else 100
         dynamic = {
             "enabled": "true",
             "shuffleTracking.enabled": "true",  # there is no shuffle service beside the workers
-            "minExecutors": str(math.ceil(executors.count * ratio)),
+            "minExecutors": str(-(-executors.count * percent // 100)),
             "initialExecutors": str((initial or 0) - 1),  # without the driver
             "maxExecutors": str(executors.count),
         }
@@ -136,7 +150,7 @@ class SparkFile(IsolationFile):
             "spark.executor.cores": str(each),
             "spark.executor.memory": f"{heap_mib(executors.resources.memory)}m",
             "spark.cores.max": str(each * executors.count),
-            "spark.scheduler.minRegisteredResourcesRatio": str(ratio),
+            "spark.scheduler.minRegisteredResourcesRatio": str(percent / 100),
             "spark.scheduler.maxRegisteredResourcesWaitingTime": _WAIT_FOR_EXECUTORS,
             "spark.executor.logs.rolling.strategy": "size",  # files beside the task's log, which has bounds of its own
             "spark.executor.logs.rolling.maxSize": str(16 * _MIB),

@@ -166,7 +166,7 @@ class Job:
     @property
     def may_join(self) -> int:
         """Return how many of its tasks without a place are wanted in one, while it runs."""
-        return min(self.unplaced, max(0, self.wanted - self.active - self.succeeded)) if self.wanted else self.unplaced
+        return min(self.unplaced, max(0, self.wanted - self.active)) if self.wanted else self.unplaced
 
     @property
     def is_element(self) -> bool:

@@ -226,6 +226,9 @@ def _check_groups(spec: JobSpec, *, is_strict: bool) -> Finding | None:
         advice = "name the group whose success ends the job with ends_with"
         problem = "a task that succeeds waits until it is wanted again, so the job would never end"
         return Finding(path=("gang", "initial"), subject="gang.initial:", problem=problem, advice=advice)
+    if initial and any(group.name == ends_with and group.floor < group.count for group in spec.groups):
+        problem = f"group {ends_with}, with whose success the job ends, has tasks that may not be wanted"
+        return Finding(path=path, subject="gang.ends_with:", problem=problem, advice="let all of them start together")
     if spec.gang.min_tasks != floors:
         problem = f"is {spec.gang.min_tasks}; the minima of the groups add up to {floors}"
         return Finding(path=("gang", "min"), subject="gang.min", problem=problem, advice="they must be equal")

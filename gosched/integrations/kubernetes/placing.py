@@ -42,7 +42,8 @@ class Places:
     @property
     def mark(self) -> str:
         """Return what changes with the nodes that other pods leave; empty: these leave all."""
-        return blake2b(repr(self.affinity).encode(), digest_size=8).hexdigest() if self.affinity else ""
+        terms = "".join(sorted(map(repr, self.affinity)))  # in whatever order the others were found
+        return blake2b(terms.encode(), digest_size=8).hexdigest() if terms else ""
 
     def add_to(self, group: TaskGroup) -> TaskGroup:
         return replace(

@@ -56,7 +56,10 @@ REFUSED_CONF: Mapping[str, str] = {
 SCHEMES = "gosched://"
 
 _DYNAMIC = "spark.dynamicAllocation."
-_NUMBERS = ("spark.executor.instances", *[f"{_DYNAMIC}{key}Executors" for key in ("min", "max", "initial")])
+_NUMBERS = (
+    "spark.executor.instances",
+    *[f"{_DYNAMIC}{key}" for key in ("enabled", "minExecutors", "maxExecutors", "initialExecutors")],
+)
 _DEFAULT_HEAP = "1g"
 _DEFAULT_EXECUTORS = 2  # as on YARN
 _SUPERVISED_RETRIES = 3
@@ -139,9 +142,11 @@ def _dynamic(conf: Mapping[str, str], asked: int) -> tuple[int, int, int] | None
         return None
     conf = {key: value for key, value in conf.items() if value != "0"}  # here one executor starts with the driver
     most = _count(conf, f"{_DYNAMIC}maxExecutors", 0)
+    if "spark.cores.max" in conf:
+        raise ConfigError(f"--total-executor-cores: {_DYNAMIC}maxExecutors says how many executors the job may have")
     if not most:
         raise ConfigError(f"--conf {_DYNAMIC}enabled: give {_DYNAMIC}maxExecutors too, the most that the job may have")
-    least = _count(conf, f"{_DYNAMIC}minExecutors", 1)
+    least = _count(conf, f"{_DYNAMIC}minExecutors", -(-most // 100))
     initial = max(least, asked, _count(conf, f"{_DYNAMIC}initialExecutors", least))
     if initial > most:
         raise ConfigError(f"--conf {_DYNAMIC}maxExecutors: {most} is less than the {initial} at first, or at least")
@@ -150,11 +155,12 @@ def _dynamic(conf: Mapping[str, str], asked: int) -> tuple[int, int, int] | None
 
 def _percent(least: int, most: int) -> str:
     """Return the `gang.min` that is so many of `most` executors. Raises ConfigError."""
-    for percent in range(1, 101):
-        if -(-most * percent // 100) == least:
-            return f"{percent}%"
+    possible = {-(-most * percent // 100): percent for percent in range(100, 0, -1)}
+    if least in possible:
+        return f"{possible[least]}%"
+    near = sorted(possible, key=lambda number: abs(number - least))[:2]
     raise ConfigError(
-        f"--conf {_DYNAMIC}minExecutors: {least} of {most} is no whole percent: take {-(-most // 100)} or a multiple"
+        f"--conf {_DYNAMIC}minExecutors: {least} of {most} is no whole percent: take {min(near)} or {max(near)}"
     )
 
 

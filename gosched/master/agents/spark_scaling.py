@@ -13,7 +13,8 @@ import structlog
 from gosched.core.commands.jobs import Action, ControlJob
 from gosched.core.outcome import Rejected
 from gosched.core.records.job import Job, JobIntent, JobState
-from gosched.core.spec.task_group import SPARK_WORKER
+from gosched.core.spec.job_spec import JobSpec
+from gosched.core.spec.task_group import SPARK_WORKER, TaskGroup
 from gosched.core.state.cluster_state import ClusterState
 from gosched.master.base.proposals import Proposals
 from gosched.wire.v1 import node_pb2
@@ -40,12 +41,21 @@ def _changes(state: ClusterState, node_id: str, said: Mapping[str, node_pb2.Spar
             continue
         job = state.jobs[allocation.job_id]
         runs = job.state is JobState.RUNNING and job.intent is JobIntent.RUN
-        if runs and job.spec.gang.initial_tasks and (wanted := _wanted(job, progress.executors)) != job.wanted:
+        if runs and scales_itself(job.spec) and (wanted := _wanted(job, progress.executors)) != job.wanted:
             yield ControlJob(job_id=job.id, action=Action.SCALE, tasks=wanted)
+
+
+def scales_itself(spec: JobSpec) -> bool:
+    """Return whether the job is an application of Spark whose executors come and go."""
+    return bool(spec.gang.initial_tasks) and any(_is_of_workers(group) for group in spec.groups)
+
+
+def _is_of_workers(group: TaskGroup) -> bool:
+    return group.command[:1] == (SPARK_WORKER,)
 
 
 def _wanted(job: Job, executors: int) -> int:
     """Return how many tasks the job wants: those in their places at least, for Spark alone knows which are idle."""
-    others = sum(group.count for group in job.spec.groups if group.command[:1] != (SPARK_WORKER,))
-    wanted = max(others + executors, job.active + job.succeeded)
+    others = sum(group.count for group in job.spec.groups if not _is_of_workers(group))
+    wanted = max(others + executors, job.active)
     return max(job.spec.gang.min_tasks, min(wanted, job.spec.task_count))

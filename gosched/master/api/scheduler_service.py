@@ -29,6 +29,7 @@ from gosched.core.spec.policies import PreemptionPolicy
 from gosched.core.state.cluster_state import ClusterState
 from gosched.core.trace_context import TraceContext, context_of_call
 from gosched.master.agents.exec import Execs, start_of
+from gosched.master.agents.spark_scaling import scales_itself
 from gosched.master.api.explanation import MAX_WAITS, explain_job, job_waits
 from gosched.master.api.forecast import MAX_SPECS, forecast
 from gosched.master.api.redaction import detail_for, explanation_for, job_for, plan_for, reserved_for, row_for, wait_for
@@ -151,12 +152,23 @@ class SchedulerService(scheduler_pb2_grpc.SchedulerServiceServicer):
         except ValueError as error:
             raise invalid(f"this version knows no action {request.action}") from error
         job_id = self._changeable(request, context.caller)
-        if action is Action.SCALE and self.replication.state.feature_level < FeatureLevel.BOUNDED:
-            raise unmet("the cluster scales no jobs yet: `goschedctl cluster finalize-upgrade` raises its level")
+        if action is not Action.SCALE and request.tasks:
+            raise invalid(f"a number of tasks is of scale, not of {action.name.lower()}")
+        if action is Action.SCALE:
+            self._check_scalable(job_id)
         taken = await self._change(ControlJob(job_id=job_id, action=action, tasks=request.tasks), request)
         return scheduler_pb2.ControlJobResponse(
             job_id=taken.subject, unchanged=taken.unchanged, revision=self.replication.state.revision
         )
+
+    def _check_scalable(self, job_id: str) -> None:
+        """Raises ApiError."""
+        state = self.replication.state
+        if state.feature_level < FeatureLevel.BOUNDED:
+            raise unmet("the cluster scales no jobs yet: `goschedctl cluster finalize-upgrade` raises its level")
+        job = state.find_job(job_id)
+        if job is not None and scales_itself(job.spec):
+            raise unmet(f"the Spark application of job {job.spec.name} says how many executors it wants, and when")
 
     async def PlanJob(self, request: scheduler_pb2.PlanJobRequest, context: Any) -> scheduler_pb2.PlanJobResponse:
         if not 0 < len(request.specs) <= MAX_SPECS:

@@ -10,10 +10,12 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 from gosched.core.commands.command import LEVEL_OF, Body, Command
+from gosched.core.commands.jobs import SubmitJob
 from gosched.core.features import FeatureLevel
 from gosched.core.outcome import Outcome
+from gosched.core.rules.jobs import check_job
 from gosched.master.base.clock import Clock
-from gosched.master.base.errors import unavailable, unmet
+from gosched.master.base.errors import invalid, unavailable, unmet
 from gosched.replication.interface import ProposalFailed, Replication
 
 TIMEOUT_S = 10.0
@@ -71,6 +73,9 @@ class Proposals:
                 f"it needs feature level {level}, and the cluster is at {now}: once all masters are upgraded, run"
                 " goschedctl cluster finalize-upgrade"
             )
+        # Masters of the release before would take it, and not see what is new in it.
+        if now < FeatureLevel.BOUNDED and isinstance(body, SubmitJob) and (found := check_job(body.spec, now)):
+            raise invalid(str(found))
 
     async def propose_all(self, commands: Sequence[Command], *, timeout_s: float = TIMEOUT_S) -> list[Outcome]:
         started = self._clock.monotonic_s()

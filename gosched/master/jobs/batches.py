@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 import grpc
 
 from gosched.core.commands.jobs import SubmitJob
+from gosched.core.features import FeatureLevel
 from gosched.core.limits import MAX_NAME_LENGTH, MAX_SPEC_BYTES
 from gosched.core.outcome import Outcome
 from gosched.core.rules.jobs import check_begin_in_time, check_job
@@ -119,7 +120,8 @@ class Batches:
             try:
                 part.spec, part.size = spec_of(message), message.ByteSize()
                 check(part.spec)
-                if request.all_or_nothing and (found := check_job(part.spec, state.feature_level)):
+                at_once = request.all_or_nothing or state.feature_level < FeatureLevel.BOUNDED  # see Proposals
+                if at_once and (found := check_job(part.spec, state.feature_level)):
                     raise invalid(str(found))
             except ApiError as error:
                 part.refuse(error.code, error.detail)

@@ -74,7 +74,13 @@ def what_if(view: View, policy: Policy, specs: Sequence[JobSpec], now_ms: int, s
 
 
 def _job(spec: JobSpec, number: int, now_ms: int) -> Job:
-    return Job(id=f"planned.{number}", spec=spec, sequence=_LAST + number, submitted_at_ms=now_ms)
+    return Job(
+        id=f"planned.{number}",
+        spec=spec,
+        sequence=_LAST + number,
+        submitted_at_ms=now_ms,
+        wanted=spec.gang.initial_tasks,
+    )
 
 
 def _with(view: View, gangs: Sequence[PendingGang]) -> View:

@@ -120,10 +120,15 @@ def test_a_supervised_application_starts_again_when_it_fails() -> None:
         ({"executor_cores": "0"}, "--executor-cores: expected a number above 0, got '0'"),
         ({"conf": ("x=1",)}, r"--conf: expected spark.KEY=VALUE, got 'x=1'"),
         ({"conf": ("spark.dynamicAllocation.enabled=true",)}, "give spark.dynamicAllocation.maxExecutors too"),
+        ({"conf": DYNAMIC, "total_executor_cores": "4"}, "maxExecutors says how many executors the job may have"),
+        (
+            {"conf": (*DYNAMIC, "spark.dynamicAllocation.executorAllocationRatio=0.5")},
+            "follows from executors and gang",
+        ),
         ({"conf": (*DYNAMIC, "spark.dynamicAllocation.minExecutors=9")}, "8 is less than the 9 at first, or at least"),
         (
             {"conf": (*DYNAMIC, "spark.dynamicAllocation.maxExecutors=1000", "spark.dynamicAllocation.minExecutors=7")},
-            "7 of 1000 is no whole percent: take 10 or a multiple",
+            "7 of 1000 is no whole percent: take 10 or 20",
         ),
         ({"conf": ("spark.yarn.queue=x",)}, "spark.yarn.queue: not supported: is of YARN"),
         ({"app": "a.jar"}, "a.jar is a jar: name its main class with --class"),
@@ -136,6 +141,19 @@ def test_what_has_no_place_in_a_job_is_refused_by_name(given: dict[str, str], pr
 
 def test_dynamic_allocation_that_is_off_is_no_problem() -> None:
     assert job_of(conf=("spark.dynamicAllocation.enabled=false",)).groups[1].count == 2
+
+
+def test_without_a_minimum_it_is_the_smallest_that_a_percent_says() -> None:
+    job = job_of(conf=("spark.dynamicAllocation.enabled=true", "spark.dynamicAllocation.maxExecutors=250"))
+    assert (job.groups[1].floor, job.gang.initial_tasks) == (3, 4)
+
+
+@pytest.mark.parametrize(("count", "percent"), [(25, 28), (250, 1), (8, 100), (3, 33)])
+def test_spark_keeps_as_many_executors_as_start_together(count: int, percent: int) -> None:
+    spark = {"app": "a.py", "executors": {"count": count}}
+    gang = {"min": f"{percent}%", "initial": 1 + count}
+    (job,) = parse_job_file(json.dumps({"name": "a", "gang": gang, "spark": spark}), "job")
+    assert conf_of(job)["spark.dynamicAllocation.minExecutors"] == str(job.groups[1].floor)
 
 
 @pytest.mark.parametrize(
