@@ -32,14 +32,20 @@ def _values(record: object) -> object:
 def _getter(kind: type) -> Callable[[object], object]:
     known = fields(kind)
     every: Callable[[object], Any] = attrgetter(*(f.name for f in known))
-    defaults = tuple([f.default for f in known if ADDED in f.metadata])
-    if not defaults:
+    rounds: dict[int, int] = {}  # the place of the first field of each round
+    for place, field in enumerate(known):
+        if ADDED in field.metadata:
+            rounds.setdefault(field.metadata[ADDED], place)
+    if not rounds:
         return every
-    first = len(known) - len(defaults)
+    defaults = [(first, tuple([f.default for f in known[first:]])) for first in rounds.values()]
 
     def without_defaults(record: object) -> object:
         values = every(record)
-        return values[:first] if values[first:] == defaults else values
+        for first, unset in defaults:
+            if values[first:] == unset:
+                return values[:first]
+        return values
 
     return without_defaults
 

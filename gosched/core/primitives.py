@@ -14,10 +14,11 @@ ADDED = "added"
 StringMap = tuple[tuple[str, str], ...]
 
 
-def added(default: V) -> V:
+def added(default: V, round: int = 1) -> V:
     """Return a field that came with a later feature level. It stands last in its record, has its default below that
-    level, and a digest leaves it out while it has: so a record has the digest that older masters compute."""
-    return field(default=default, metadata={ADDED: True})
+    level, and a digest leaves it out while it has, and those of its `round` and of later ones, too: so a record has the
+    digest that masters compute which know no such field."""
+    return field(default=default, metadata={ADDED: round})
 
 
 class Named(IntEnum):

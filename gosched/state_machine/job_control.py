@@ -53,7 +53,7 @@ def control(state: ClusterState, command: ControlJob, events: list[Event]) -> Ou
             scale(state, events, job, command.tasks)
         case Action.UNSPECIFIED:
             return Rejected(
-                code=Code.INVALID, detail="the action must be hold, release, suspend, freeze, resume, requeue or scale"
+                code=Code.INVALID, detail="the action must be hold, release, suspend, freeze, resume or requeue"
             )
         case _:
             assert_never(command.action)

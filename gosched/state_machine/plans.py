@@ -124,7 +124,7 @@ def _start_problem(job: Job, gang: GangPlacement) -> str:
 
 
 def _join_problem(state: ClusterState, job: Job, gang: GangPlacement) -> str:
-    if len(gang.tasks) > job.may_join:
+    if job.wanted and len(gang.tasks) > job.may_join:
         return f"{job.may_join} more tasks of the job are wanted, the plan places {len(gang.tasks)}"
     for group, first, placements in by_group(job, gang.tasks):
         for placement in placements:

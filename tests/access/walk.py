@@ -68,6 +68,7 @@ class Line:
     permission: str
     objects: tuple[str, ...]
     request: Callable[[str], Any]
+    query: str = ""
 
 
 def _job(kind: Any) -> Callable[[str], Any]:
@@ -231,6 +232,7 @@ ROUTES: Mapping[str, Line] = {
         f"POST /api/v1/jobs/{{job}}/{change}": Line("change-job", OBJECTS, lambda _: None)
         for change in ("hold", "release", "suspend", "resume", "requeue")
     },
+    "POST /api/v1/jobs/{job}/scale": Line("change-job", OBJECTS, lambda _: None, query="?tasks=1"),
     "GET /api/v1/jobs/{job}": Line("view-job", OBJECTS, lambda _: None),
     "GET /api/v1/jobs/{job}/explain": Line("view-job", OBJECTS, lambda _: None),
     "GET /api/v1/jobs/{job}/spec": Line("view-job", OBJECTS, lambda _: None),
@@ -286,7 +288,7 @@ async def walk_routes(stage: Stage, master: int, routes: list[tuple[str, str]]) 
                 names = {"job": on, "tenant": TENANT.get(on, ""), "queue": "root", "node": "n"}
                 names |= {"token": "none", "member": "m9", "name": "w"}
                 answer = await http_client.request(
-                    address, method, path.format(**names), body=line.request(on), tls=contexts[user]
+                    address, method, path.format(**names) + line.query, body=line.request(on), tls=contexts[user]
                 )
                 refused = (
                     answer.status in (401, 403)

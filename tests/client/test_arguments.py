@@ -32,6 +32,7 @@ FITTING = {
     "bindings": [],
     "role": AccessRole.VIEWER,
     "lasts_ms": 1000,
+    "tasks": 1,
     "queues": [],
     "quotas": [],
     "query": JobQuery(),

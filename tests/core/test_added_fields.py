@@ -30,6 +30,16 @@ def test_a_record_without_its_added_fields_has_the_digest_of_the_release_before(
     assert _digest(_Since(name="a", size=3)) == _digest(_Before(name="a", size=3))
 
 
+def test_a_field_of_a_later_round_leaves_those_of_the_rounds_before() -> None:
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class Later(_Since):
+        wanted: int = added(0, 2)
+
+    assert _digest(Later(name="a", user="x")) == _digest(_Since(name="a", user="x"))
+    assert _digest(Later(name="a")) == _digest(_Before(name="a"))
+    assert len({_digest(Later(name="a")), _digest(Later(name="a", wanted=1)), _digest(Later(name="a", wanted=2))}) == 3
+
+
 def test_an_added_field_that_is_set_is_digested() -> None:
     digests = {_digest(_Since(name="a")), _digest(_Since(name="a", user="x")), _digest(_Since(name="a", known=True))}
     assert len(digests) == 3

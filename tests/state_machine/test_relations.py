@@ -99,7 +99,7 @@ def report(r: Random, state: ClusterState, n: int) -> Body:
 
 
 def control(r: Random, state: ClusterState, n: int) -> Body:
-    return ControlJob(job_id=_live(r, state), action=r.choice([*Action]))
+    return ControlJob(job_id=_live(r, state), action=r.choice([a for a in Action if a is not Action.SCALE]))
 
 
 def cancel(r: Random, state: ClusterState, n: int) -> Body:

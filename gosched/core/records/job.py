@@ -136,7 +136,7 @@ class Job:
     #: The port that this attempt has for itself on the node of its first task; 0: it is not placed.
     port: int = added(0)
     #: How many of its tasks are wanted in their places; 0: all.
-    wanted: int = added(0)
+    wanted: int = added(0, 2)
 
     @property
     def deadline_ms(self) -> int:
