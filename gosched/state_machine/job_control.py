@@ -30,11 +30,12 @@ def control(state: ClusterState, command: ControlJob, events: list[Event]) -> Ou
     job = state.find_job(command.job_id)
     if job is None:
         return Rejected(code=Code.NOT_FOUND, detail=f"no job {command.job_id[:MAX_NAME_LENGTH]!a}")
-    problem = _problem(job, command.action)
+    scales = command.action is Action.SCALE
+    if command.tasks and not scales:
+        return Rejected(code=Code.INVALID, detail="a number of tasks is of scale alone")
+    problem = _problem(job, command.action) or (scale_problem(job, command.tasks) if scales else "")
     if problem:
         return Rejected(code=Code.CONFLICT, detail=problem)
-    if problem := scale_problem(job, command):
-        return Rejected(code=Code.INVALID, detail=problem)
     before = len(events)
     match command.action:
         case Action.HOLD:

@@ -5,7 +5,6 @@ Invariant: a gang never falls below its minimum, and a task beyond what is wante
 
 from __future__ import annotations
 
-from gosched.core.commands.jobs import Action, ControlJob
 from gosched.core.events import Event, JobUpdated
 from gosched.core.reasons import Reason
 from gosched.core.records.job import Job, JobIntent, JobState
@@ -15,18 +14,16 @@ from gosched.core.state.cluster_state import ClusterState
 from gosched.state_machine.evictions import evict_tasks
 
 
-def scale_problem(job: Job, command: ControlJob) -> str:
-    """Return why the job cannot have so many tasks, or that only a scaled job has a number of them; else nothing."""
+def scale_problem(job: Job, wanted: int) -> str:
+    """Return why the job cannot have so many tasks; empty: it can."""
     name = job.spec.name
-    if command.action is not Action.SCALE:
-        return f"a number of tasks is of scale, not of {command.action.name.lower()}" if command.tasks else ""
     if job.spec.is_parent:
         return f"job {name} has no tasks of its own: scale the jobs that it makes"
     least, most = job.spec.gang.min_tasks, job.spec.task_count
     if least == most:
         return f"all {most} tasks of job {name} start together: only a job with gang.min can be scaled"
-    if not least <= command.tasks <= most:
-        return f"job {name} has {least} (gang.min) to {most} tasks: {command.tasks} are not possible"
+    if not least <= wanted <= most:
+        return f"job {name} has {least} (gang.min) to {most} tasks: {wanted} are not possible"
     return ""
 
 

@@ -45,19 +45,19 @@ def scale(c: Cluster, tasks: int, *, job: str = "j1") -> bool:
 
 @pytest.mark.parametrize("tasks", [0, 1, 6, -1])
 def test_a_job_has_its_minimum_to_all_of_its_tasks(c, tasks):
-    why = c.reject(ControlJob(job_id="j1", action=Action.SCALE, tasks=tasks), Code.INVALID)
+    why = c.reject(ControlJob(job_id="j1", action=Action.SCALE, tasks=tasks), Code.CONFLICT)
     assert why == f"job app has 2 (gang.min) to 5 tasks: {tasks} are not possible"
 
 
 def test_a_gang_without_elastic_tasks_is_not_scaled(c):
     c.submit(retrying("fixed", group("worker", 3)), "j2")
-    why = c.reject(ControlJob(job_id="j2", action=Action.SCALE, tasks=2), Code.INVALID)
+    why = c.reject(ControlJob(job_id="j2", action=Action.SCALE, tasks=2), Code.CONFLICT)
     assert why == "all 3 tasks of job fixed start together: only a job with gang.min can be scaled"
 
 
 def test_a_number_of_tasks_is_of_scale_alone(c):
     why = c.reject(ControlJob(job_id="j1", action=Action.HOLD, tasks=2), Code.INVALID)
-    assert "is of scale, not of hold" in why
+    assert "is of scale alone" in why
 
 
 def test_what_is_beyond_the_wanted_tasks_stops_from_the_last_rank_on_and_waits(c):

@@ -31,8 +31,9 @@ R = TypeVar("R")
 D = TypeVar("D")
 
 MAX_BATCH_BYTES = 15 * 1024 * 1024  # gRPC takes 16
-#: What the OpenAPI document has once, and makes when it is asked for: it is slow to make.
-JOB_FILE: Json = {"$ref": "#/components/schemas/JobFile"}
+#: What the OpenAPI document has once, and makes when it is asked for: it is slow to make. Where no type stands FastAPI
+#: adds one.
+JOB_FILE: Json = {"type": "object", "$ref": "#/components/schemas/JobFile"}
 JSON, YAML, NDJSON = "application/json", "application/yaml", "application/x-ndjson"
 _NAMES = {JSON: JSON, YAML: YAML, "application/x-yaml": YAML, "text/yaml": YAML, "text/x-yaml": YAML, NDJSON: NDJSON}
 _SMALL_BYTES = 4096  # of a body that is parsed at once
