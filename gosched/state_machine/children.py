@@ -218,7 +218,6 @@ def _add_child(
         user=parent.user,
         authenticated=parent.authenticated,
         traceparent=parent.traceparent,
-        wanted=spec.gang.initial_tasks,
     )
     add_gang(state, events, child)
 

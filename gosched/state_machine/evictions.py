@@ -176,13 +176,13 @@ def _ranks_problem(state: ClusterState, victim: Job, ranks: tuple[int, ...]) -> 
             return f"rank {rank} is {tasks[rank].state.name}"
     for group in victim.spec.groups if ranks else ():
         own = [task for task in tasks if task.group == group.name and task.rank not in chosen]
-        left = sum(_counts(task) for task in own)
+        left = sum(counts(task) for task in own)
         if left < group.floor and len(own) < group.count:
             return f"group {group.name} would keep {left} tasks, it needs {group.floor}"
     return ""
 
 
-def _counts(task: Task) -> bool:
+def counts(task: Task) -> bool:
     """Return whether the task counts towards its group's floor."""
     return task.state is TaskState.SUCCEEDED or (task.state.is_active and task.state is not TaskState.STOPPING)
 

@@ -113,8 +113,8 @@ def wait_for_another_place(state: ClusterState, events: list[Event], ended: Task
 def give_back(state: ClusterState, events: list[Event], ended: Task, *, evicted: bool) -> None:
     """Let an elastic task that succeeded wait until it is wanted again: not for now, unless it was evicted."""
     job = state.jobs[ended.job_id]
-    wanted = job.wanted if evicted else max(job.spec.gang.min_tasks, job.wanted - 1)
-    state.put_job(replace(job, succeeded=job.succeeded - 1, wanted=wanted))
+    scaled_to = job.scaled_to if evicted else max(job.spec.gang.min_tasks, job.wanted - 1)
+    state.put_job(replace(job, succeeded=job.succeeded - 1, scaled_to=scaled_to))
     wait_for_another_place(state, events, ended)
 
 
@@ -204,7 +204,7 @@ def _next_attempt(state: ClusterState, events: list[Event], job: Job) -> None:
         checkpoint_at_ms=0,
         until_ms=0,
         port=0,
-        wanted=job.spec.gang.initial_tasks or job.wanted,
+        scaled_to=0 if job.spec.gang.initial_tasks else job.scaled_to,
     )
     change_job(state, events, job, waiting)
 

@@ -30,10 +30,9 @@ def control(state: ClusterState, command: ControlJob, events: list[Event]) -> Ou
     job = state.find_job(command.job_id)
     if job is None:
         return Rejected(code=Code.NOT_FOUND, detail=f"no job {command.job_id[:MAX_NAME_LENGTH]!a}")
-    scales = command.action is Action.SCALE
-    if command.tasks and not scales:
-        return Rejected(code=Code.INVALID, detail="a number of tasks is of scale alone")
-    problem = _problem(job, command.action) or (scale_problem(job, command.tasks) if scales else "")
+    problem = _problem(job, command.action)
+    if not problem and command.action is Action.SCALE:
+        problem = scale_problem(job, command.tasks)
     if problem:
         return Rejected(code=Code.CONFLICT, detail=problem)
     before = len(events)

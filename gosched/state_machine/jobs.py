@@ -119,7 +119,6 @@ def _create(
         user=command.user,
         authenticated=command.authenticated,
         traceparent=command.traceparent,
-        wanted=spec.gang.initial_tasks,
     )
     add_gang(state, events, job)
     if spec.is_parent:

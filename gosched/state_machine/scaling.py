@@ -11,7 +11,7 @@ from gosched.core.records.job import Job, JobIntent, JobState
 from gosched.core.records.task import Task, TaskState
 from gosched.core.replace import replace
 from gosched.core.state.cluster_state import ClusterState
-from gosched.state_machine.evictions import evict_tasks
+from gosched.state_machine.evictions import counts, evict_tasks
 
 
 def scale_problem(job: Job, wanted: int) -> str:
@@ -31,7 +31,7 @@ def scale(state: ClusterState, events: list[Event], job: Job, wanted: int) -> No
     """Let the job have so many tasks. Of those that run, elastic ones with the highest ranks are stopped."""
     if wanted == (job.wanted or job.spec.task_count):
         return
-    job = replace(job, wanted=wanted)
+    job = replace(job, scaled_to=wanted)
     state.put_job(job)
     events.append(JobUpdated(job_id=job.id))
     if job.state is JobState.RUNNING and job.intent is JobIntent.RUN:
@@ -41,17 +41,13 @@ def scale(state: ClusterState, events: list[Event], job: Job, wanted: int) -> No
 def _surplus(state: ClusterState, job: Job) -> list[Task]:
     """Return the tasks beyond what is wanted, but no more than their groups can spare."""
     tasks = state.tasks_of(job)
-    running = [task for task in tasks if _runs(task)]
+    running = [task for task in tasks if task.state is not TaskState.SUCCEEDED and counts(task)]
     spare = {group.name: -group.floor for group in job.spec.groups}
     for task in tasks:
-        spare[task.group] += task.state is TaskState.SUCCEEDED or _runs(task)
+        spare[task.group] += counts(task)
     surplus: list[Task] = []
     for task in reversed(running):
         if len(running) - len(surplus) > job.wanted and spare[task.group] > 0:
             spare[task.group] -= 1
             surplus.append(task)
     return surplus
-
-
-def _runs(task: Task) -> bool:
-    return task.state.is_active and task.state is not TaskState.STOPPING

@@ -174,7 +174,7 @@ def test_a_job_is_scaled_between_its_minimum_and_all_of_its_tasks_unless_it_scal
             assert not (await scale(follower, "a")).unchanged
             assert (await scale(leader, "a")).unchanged
             assert (await get(leader, "/api/v1/jobs/a"))["wanted"] == 2
-            assert (await leader.job("a")).job.wanted == 2
+            assert (await leader.job("a")).job.scaled_to == 2
             assert "1 (gang.min) to 4 tasks: 9 are not possible" in (await refused(scale(leader, "a", tasks=9)))[1]
             assert "is of scale, not of hold" in (await refused(scale(leader, "a", "HOLD")))[1]
             answer = await http_client.request(leader, "POST", "/api/v1/jobs/a/scale?tasks=3")

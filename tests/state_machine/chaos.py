@@ -21,7 +21,6 @@ from gosched.core.commands.jobs import Action, CancelJob, ControlJob, DropFinish
 from gosched.core.commands.nodes import MarkNodeDead, RegisterNode, ReportTasks, TaskReport
 from gosched.core.commands.plans import Cause, CommitPlan, Eviction, GangPlacement
 from gosched.core.cpulist import format_cpulist
-from gosched.core.features import FeatureLevel
 from gosched.core.preemption_rules import may_restart
 from gosched.core.records.allocation import TaskPlacement
 from gosched.core.records.job import Job, JobIntent, JobState
@@ -46,7 +45,7 @@ BOOTS = ("b1", "b2")
 QUEUES = ("default", "prod", "prod.a", "prod.b")
 TENANTS = ("x", "y")
 FPGAS = (("fpga", 2),)
-ACTIONS = [a for a in Action if a not in (Action.FREEZE, Action.SCALE)]  # for the first see `closing`
+ACTIONS = [a for a in Action if a not in (Action.FREEZE, Action.SCALE)]  # see `closing` and `scaling`
 NAMES = (*"abcdefghijklm", "bad name")
 
 
@@ -61,15 +60,7 @@ def submit(r: Random, state: ClusterState) -> Body:
     )
     again = MemberFailure.RESTART_GANG
     failure = r.choice((again, again, again, MemberFailure.CONTINUE, MemberFailure.FAIL_JOB))
-    floor, most = sum(g.floor for g in groups), sum(g.count for g in groups)
-    scales = state.feature_level >= FeatureLevel.BOUNDED
-    come_and_go = scales and len(groups) > 1 and r.random() < 0.3
-    gang = GangPolicy(
-        min_tasks=floor,
-        on_member_failure=failure,
-        ends_with=groups[0].name if come_and_go else "",
-        initial_tasks=r.choice((floor, floor, most)) if come_and_go else 0,
-    )
+    gang = GangPolicy(min_tasks=sum(g.floor for g in groups), on_member_failure=failure)
     spec = JobSpec(
         name=r.choice(NAMES),
         queue=r.choice((*QUEUES, *["default"] * 4, "prod.a", "prod.b", "nope")),
@@ -300,11 +291,6 @@ def administer(r: Random, state: ClusterState) -> Body:
 
 
 def control(r: Random, state: ClusterState) -> Body:
-    elastic = [job for job in state.jobs.values() if job.active > job.spec.gang.min_tasks]
-    if elastic and r.random() < 0.5:
-        job = r.choice(elastic)
-        tasks = r.choice((job.spec.gang.min_tasks, job.spec.task_count, r.randint(0, 6)))
-        return ControlJob(job_id=job.id, action=Action.SCALE, tasks=tasks)
     return ControlJob(job_id=r.choice([*state.jobs, "nope"]), action=r.choice(ACTIONS))
 
 

@@ -28,7 +28,7 @@ def submit(r: Random, state: ClusterState) -> Body:
     if len(groups) == 1 or r.random() < 0.3:
         return body
     ends_with = r.choice(groups).name
-    return replace(body, spec=replace(body.spec, gang=replace(body.spec.gang, ends_with=ends_with, initial_tasks=0)))
+    return replace(body, spec=replace(body.spec, gang=replace(body.spec.gang, ends_with=ends_with)))
 
 
 def plan(r: Random, state: ClusterState) -> Body:

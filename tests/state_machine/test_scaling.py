@@ -55,11 +55,6 @@ def test_a_gang_without_elastic_tasks_is_not_scaled(c):
     assert why == "all 3 tasks of job fixed start together: only a job with gang.min can be scaled"
 
 
-def test_a_number_of_tasks_is_of_scale_alone(c):
-    why = c.reject(ControlJob(job_id="j1", action=Action.HOLD, tasks=2), Code.INVALID)
-    assert "is of scale alone" in why
-
-
 def test_what_is_beyond_the_wanted_tasks_stops_from_the_last_rank_on_and_waits(c):
     place(c, 0, 1, 2, 3, 4)
     assert scale(c, 3)

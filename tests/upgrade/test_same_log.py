@@ -16,7 +16,6 @@ import pytest
 
 from gosched.core.commands.cluster import SetQueues
 from gosched.core.commands.command import Command
-from gosched.core.commands.jobs import Action, ControlJob
 from gosched.core.features import FeatureLevel
 from gosched.core.outcome import Accepted, Outcome
 from gosched.core.records.queue import Queue
@@ -57,16 +56,11 @@ Course = Callable[[Random, ClusterState], Iterator[Command]]
 
 
 def ordinary(r: Random, state: ClusterState) -> Iterator[Command]:
-    return chain(chaos.opening(), _known(chaos.commands(r, state, 2500)))
+    return chain(chaos.opening(), chaos.commands(r, state, 2500))
 
 
 def closed_and_frozen(r: Random, state: ClusterState) -> Iterator[Command]:
-    return chain(chaos.opening(), _known(closing.commands(r, state, 2500)))
-
-
-def _known(commands: Iterator[Command]) -> Iterator[Command]:
-    """Leave out what masters refuse before it enters the log of a cluster of both releases."""
-    return (c for c in commands if not (isinstance(c.body, ControlJob) and c.body.action is Action.SCALE))
+    return chain(chaos.opening(), closing.commands(r, state, 2500))
 
 
 def related(r: Random, state: ClusterState) -> Iterator[Command]:

@@ -138,15 +138,8 @@ class SparkFile(IsolationFile):
         executors = self.executors
         each = cores(executors.resources.cpu)
         percent = int(gang_min.removesuffix("%")) if isinstance(gang_min, str) else 100
-        dynamic = {
-            "enabled": "true",
-            "shuffleTracking.enabled": "true",  # there is no shuffle service beside the workers
-            "minExecutors": str(-(-executors.count * percent // 100)),
-            "initialExecutors": str((initial or 0) - 1),  # without the driver
-            "maxExecutors": str(executors.count),
-        }
         return {
-            **({f"spark.dynamicAllocation.{key}": value for key, value in dynamic.items()} if initial else {}),
+            **(self._dynamic(percent, initial) if initial is not None else {}),
             "spark.executor.cores": str(each),
             "spark.executor.memory": f"{heap_mib(executors.resources.memory)}m",
             "spark.cores.max": str(each * executors.count),
@@ -157,3 +150,14 @@ class SparkFile(IsolationFile):
             "spark.executor.logs.rolling.maxRetainedFiles": "2",
             **dict(self.conf),
         }
+
+    def _dynamic(self, percent: int, initial: int) -> dict[str, str]:
+        """Return the settings of executors that come and go. `percent`: how many of all start with the driver."""
+        settings = {
+            "enabled": "true",
+            "shuffleTracking.enabled": "true",  # there is no shuffle service beside the workers
+            "minExecutors": str(-(-self.executors.count * percent // 100)),
+            "initialExecutors": str(initial - 1),  # without the driver
+            "maxExecutors": str(self.executors.count),
+        }
+        return {f"spark.dynamicAllocation.{key}": value for key, value in settings.items()}

@@ -11,7 +11,8 @@ from gosched.core.state.cluster_state import ClusterState
 
 
 def gang_problems(state: ClusterState) -> Iterator[str]:
-    """Yield gangs that are placed with less than their minimum, and tasks that should be stopping and are not."""
+    """Yield gangs that are placed with less than their minimum or more than is wanted, and tasks that should be
+    stopping and are not."""
     for job in state.jobs.values():
         if job.spec.is_parent:
             continue
@@ -24,6 +25,9 @@ def gang_problems(state: ClusterState) -> Iterator[str]:
             yield f"job {job.id} is SUSPENDED, and only {pending} of its tasks are PENDING"
         if job.unplaced != (pending if runs else 0):
             yield f"job {job.id} is {job.state.name} and counts {job.unplaced} tasks without a place, not {pending}"
+        kept = sum(s.is_active and s is not TaskState.STOPPING for s in states)
+        if runs and 0 < job.wanted < kept:
+            yield f"job {job.id} keeps {kept} tasks, {job.wanted} are wanted"
         if job.state is JobState.RUNNING and not job.active:
             yield f"job {job.id} is RUNNING and holds nothing"
         if job.state.is_final and not all(s.is_final for s in states):

@@ -135,8 +135,8 @@ class Job:
     traceparent: str = added("")
     #: The port that this attempt has for itself on the node of its first task; 0: it is not placed.
     port: int = added(0)
-    #: How many of its tasks are wanted in their places; 0: all.
-    wanted: int = added(0, 2)
+    #: How many of its tasks are wanted since it was scaled; 0: as many as its spec says.
+    scaled_to: int = added(0, 2)
 
     @property
     def deadline_ms(self) -> int:
@@ -164,9 +164,15 @@ class Job:
         return self.attempt if self.placed_at_ms else self.attempt - 1
 
     @property
+    def wanted(self) -> int:
+        """Return how many of its tasks are wanted in their places; 0: all."""
+        return self.scaled_to or self.spec.gang.initial_tasks
+
+    @property
     def may_join(self) -> int:
         """Return how many of its tasks without a place are wanted in one, while it runs."""
-        return min(self.unplaced, max(0, self.wanted - self.active)) if self.wanted else self.unplaced
+        wanted = self.wanted
+        return min(self.unplaced, max(0, wanted - self.active)) if wanted else self.unplaced
 
     @property
     def is_element(self) -> bool:

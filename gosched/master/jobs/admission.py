@@ -92,13 +92,7 @@ class Admissions:
     async def _asked(self, job_id: str, spec: JobSpec) -> Admission:
         state = self._state
         now_ms = max(self._clock.now_ms(), state.clock_ms)
-        job = Job(
-            id=job_id,
-            spec=spec,
-            sequence=state.next_sequence,
-            submitted_at_ms=now_ms,
-            wanted=spec.gang.initial_tasks,
-        )
+        job = Job(id=job_id, spec=spec, sequence=state.next_sequence, submitted_at_ms=now_ms)
         return await self._cycles.queries.ask(lambda view, policy, at_ms, seed: admit(view, policy, job, at_ms, seed))
 
     def _first_run(self, spec: JobSpec) -> int:

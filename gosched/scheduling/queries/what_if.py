@@ -74,13 +74,7 @@ def what_if(view: View, policy: Policy, specs: Sequence[JobSpec], now_ms: int, s
 
 
 def _job(spec: JobSpec, number: int, now_ms: int) -> Job:
-    return Job(
-        id=f"planned.{number}",
-        spec=spec,
-        sequence=_LAST + number,
-        submitted_at_ms=now_ms,
-        wanted=spec.gang.initial_tasks,
-    )
+    return Job(id=f"planned.{number}", spec=spec, sequence=_LAST + number, submitted_at_ms=now_ms)
 
 
 def _with(view: View, gangs: Sequence[PendingGang]) -> View:

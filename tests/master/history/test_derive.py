@@ -32,7 +32,7 @@ from tests.state_machine import chaos
 from tests.state_machine.cluster import Cluster, gang, group, retrying, spec
 
 COMMANDS = 300
-SEEDS = (7, 8)
+SEEDS = (1, 2)
 EVICTS = Preemption(policy=PreemptionPolicy.LOWER_PRIORITY)
 
 
