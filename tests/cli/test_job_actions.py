@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import getpass
 import json
+from dataclasses import replace
 
 from gosched.cli.job_selection import MANY
 from gosched.cli.job_wait import MAX_ANY
 from gosched.client import GoSchedClient, Unavailable
 from gosched.core.records.job import JobState
+from gosched.core.spec.policies import GangPolicy
 from tests.master.harness import spec, until
 
 
@@ -148,3 +150,18 @@ def test_wait_that_takes_too_long_says_that_the_jobs_go_on(ctl, master, job_file
     result = ctl("job", "wait", "a", "--timeout", "300ms")
     assert result.code == 124
     assert "not ended in time: a (j-1) goes on; goschedctl job wait j-1 waits again" in result.err
+
+
+def test_an_elastic_job_is_scaled_and_says_how_many_of_its_tasks_it_wants(story):
+    async def told(master, ctl):
+        one = spec("elastic")
+        worker = replace(one.groups[0], count=4, min_count=1)
+        job_id = (await master.submit(replace(one, groups=(worker,), gang=GangPolicy(min_tasks=1)))).job_id
+        assert (await ctl("job", "scale", "elastic", "2")).err == f"{job_id}: 2 tasks wanted\n"
+        assert (await ctl("job", "scale", "elastic", "2")).err == f"{job_id}: unchanged\n"
+        assert "Wanted     2 of its 4 tasks\n" in (await ctl("job", "show", "elastic")).out
+        refused = await ctl("job", "scale", "elastic", "5")
+        assert "1 (gang.min) to 4 tasks: 5 are not possible" in refused.err
+        assert refused.code == 1
+
+    story(told)
