@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import http.client
 import ssl
+from contextlib import closing
 from pathlib import Path
 
 import grpc
@@ -99,26 +100,27 @@ def test_http_uses_new_certificates_for_new_connections_and_lets_old_ones_end_wi
         try:
             await server.start()
             address = server.record.http_address
-            held = http.client.HTTPSConnection(address, timeout=LIMIT_S, context=context(str(old_cert), str(old_key)))
-            assert await asyncio.to_thread(get, held) == (200, False)
-            assert await asyncio.to_thread(get, held) == (200, False)
-            for mine, other in zip(
-                (files.key, files.cert, files.ca), (theirs.key, theirs.cert, theirs.ca), strict=True
-            ):
-                Path(mine).write_bytes(Path(other).read_bytes())
-            server.reload()
-            tls_in_use = server._tls
-            assert tls_in_use
-            await until(lambda: tls_in_use.current.pem.ca != before[files.ca])
-            assert await asyncio.to_thread(get, held) == (200, True)
-            held.close()
-            anew = http.client.HTTPSConnection(address, timeout=LIMIT_S, context=context(str(old_cert), str(old_key)))
-            with pytest.raises((ssl.SSLError, ConnectionError)):
-                await asyncio.to_thread(get, anew)
-            anew.close()
-            good = http.client.HTTPSConnection(address, timeout=LIMIT_S, context=context(theirs.cert, theirs.key))
-            assert await asyncio.to_thread(get, good) == (200, False)
-            good.close()
+            mine = context(str(old_cert), str(old_key))
+            with closing(http.client.HTTPSConnection(address, timeout=LIMIT_S, context=mine)) as held:
+                assert await asyncio.to_thread(get, held) == (200, False)
+                assert await asyncio.to_thread(get, held) == (200, False)
+                for ours_now, other in zip(
+                    (files.key, files.cert, files.ca), (theirs.key, theirs.cert, theirs.ca), strict=True
+                ):
+                    Path(ours_now).write_bytes(Path(other).read_bytes())
+                assert server._tls
+                taken_up = asyncio.Event()
+                server._tls.follow(taken_up.set)  # after the HTTP server, which was told first
+                server.reload()
+                async with asyncio.timeout(LIMIT_S):
+                    await taken_up.wait()
+                assert await asyncio.to_thread(get, held) == (200, True)
+            with closing(http.client.HTTPSConnection(address, timeout=LIMIT_S, context=mine)) as anew:
+                with pytest.raises((ssl.SSLError, ConnectionError)):
+                    await asyncio.to_thread(get, anew)
+            new = context(theirs.cert, theirs.key)
+            with closing(http.client.HTTPSConnection(address, timeout=LIMIT_S, context=new)) as good:
+                assert await asyncio.to_thread(get, good) == (200, False)
         finally:
             await server.stop()
 
