@@ -19,7 +19,7 @@ from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 from google.protobuf.message import Message
 
 from gosched.core.primitives import StringMap
-from gosched.core.replace import setters
+from gosched.core.replace import draft_of
 from gosched.core.resources import AmountMap
 from gosched.wire.api_pairs import API_PAIRS
 
@@ -153,6 +153,17 @@ _ENCODERS: _Compiled[Encoder] = _Compiled()
 _DECODERS: _Compiled[Decoder] = _Compiled()
 
 
+class _Values(dict[int, IntEnum]):
+    """The values of an enum by their numbers: a look into a dict takes a fifth of the time of a call of the enum."""
+
+    def __init__(self, kind: type[IntEnum]) -> None:
+        super().__init__({int(value): value for value in kind})
+        self._kind = kind
+
+    def __missing__(self, number: int) -> IntEnum:
+        return self._kind(number)  # raises ValueError
+
+
 class _Interned:
     """Decodes equal messages to one record: thousands of jobs have the same task groups."""
 
@@ -204,7 +215,7 @@ def message_type(kind: type) -> type[Message]:
 
 def map_pairs(mapping: Any) -> Any:
     """Return a protobuf map as the sorted pairs of a record."""
-    return tuple(sorted(mapping.items()))
+    return tuple(sorted(mapping.items())) if mapping else ()
 
 
 def _place(kind: type) -> str:
@@ -239,9 +250,9 @@ def _decoder(kind: type, names: Sequence[str], readers: Sequence[str], scope: di
     if not is_dataclass(kind):
         values = ", ".join(f"{name}={read}" for name, read in zip(names, readers, strict=True))
         return f"def decode(m):\n    return kind({values})\n"
-    scope |= {f"set_{name}": write for name, write in setters(kind).items()}
-    lines = "".join(f"    set_{name}(r, {read})\n" for name, read in zip(names, readers, strict=True))
-    return f"def decode(m):\n    r = new(kind)\n{lines}    return r\n"
+    scope["draft"] = draft_of(kind)
+    lines = "".join(f"    r.{name} = {read}\n" for name, read in zip(names, readers, strict=True))
+    return f"def decode(m):\n    r = new(draft)\n{lines}    r.__class__ = kind\n    return r\n"
 
 
 def _field(name: str, hint: Any, field: Any, scope: dict[str, Any]) -> tuple[str, str]:
@@ -259,11 +270,11 @@ def _field(name: str, hint: Any, field: Any, scope: dict[str, Any]) -> tuple[str
             scope[f"e_{name}"], scope[f"d_{name}"] = _ENCODERS[item], _DECODERS[item]
             return (
                 f"for x in r.{name}: e_{name}(x, m.{name}.add())",
-                f"tuple([d_{name}(x) for x in m.{name}])",
+                f"(tuple([d_{name}(x) for x in m.{name}]) if m.{name} else ())",
             )
         if issubclass(item, IntEnum):
-            scope[f"k_{name}"] = item
-            return f"if r.{name}: m.{name}.extend(r.{name})", f"tuple([k_{name}(x) for x in m.{name}])"
+            scope[f"k_{name}"] = _Values(item)
+            return f"if r.{name}: m.{name}.extend(r.{name})", f"tuple([k_{name}[x] for x in m.{name}])"
         return f"if r.{name}: m.{name}.extend(r.{name})", f"tuple(m.{name})"
     if _is_record(hint):
         scope[f"e_{name}"], scope[f"d_{name}"] = _ENCODERS[hint], _DECODERS[hint]
@@ -272,6 +283,8 @@ def _field(name: str, hint: Any, field: Any, scope: dict[str, Any]) -> tuple[str
         numbers = {v.number for v in field.enum_type.values}
         if numbers != {int(v) for v in hint}:
             raise TypeError(f"{hint.__name__} and {field.enum_type.name} have different numbers")
-        scope[f"k_{name}"] = hint
-        return f"m.{name} = r.{name}", f"k_{name}(m.{name})"
-    return f"m.{name} = r.{name}", f"m.{name}"
+        scope[f"k_{name}"] = _Values(hint)
+        return f"if r.{name}: m.{name} = r.{name}", f"k_{name}[m.{name}]"
+    if hint is float:  # -0.0 is false, and not what a field without a value is read as
+        return f"m.{name} = r.{name}", f"m.{name}"
+    return f"if r.{name}: m.{name} = r.{name}", f"m.{name}"

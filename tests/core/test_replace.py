@@ -8,7 +8,7 @@ import pytest
 from gosched.core.commands.cluster import SetQueues
 from gosched.core.records.queue import Queue
 from gosched.core.records.task import Task, TaskState
-from gosched.core.replace import replace, setters
+from gosched.core.replace import draft_of, replace
 from gosched.core.resources import Resources
 
 TASK = Task(id="j/w/0", job_id="j", group="w", index=0, rank=3, cpus="0-1")
@@ -21,6 +21,25 @@ def test_it_is_dataclasses_replace() -> None:
     assert (TASK.rank, changed.cpus) == (3, "0-1")
     assert replace(Resources(cpu_millis=5)) == Resources(cpu_millis=5)
     assert replace(SetQueues(queues=()), queues=(Queue(path="a"),)) == SetQueues(queues=(Queue(path="a"),))
+
+
+def test_a_copy_is_as_frozen_as_the_record() -> None:
+    changed = replace(TASK, rank=4)
+    assert type(changed) is Task
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        changed.rank = 5  # type: ignore[misc]
+    assert hash(changed) == hash(dataclasses.replace(TASK, rank=4))
+
+
+@dataclass(frozen=True, slots=True)
+class _Longer(Queue):
+    """A record with the fields of another and one more."""
+
+    more: int = 0
+
+
+def test_a_record_may_have_the_fields_of_another() -> None:
+    assert replace(_Longer(path="a"), weight=2, more=3) == _Longer(path="a", weight=2, more=3)
 
 
 def test_a_field_that_a_record_has_not_is_an_error() -> None:
@@ -49,4 +68,4 @@ class _Derived:
 @pytest.mark.parametrize("kind", [_Checked, _Derived])
 def test_records_that_do_more_than_to_take_their_fields_are_refused(kind: type) -> None:
     with pytest.raises(TypeError, match="does more"):
-        setters(kind)
+        draft_of(kind)
