@@ -32,6 +32,7 @@ from gosched.core.resources import MILLI, Resources
 from gosched.core.sharing import Amounts, add_to
 from gosched.core.spec.placement_rules import SELF
 from gosched.core.state.cluster_state import ClusterState
+from gosched.scheduling.snapshot.by_groups import ByGroups, Groups
 from gosched.scheduling.snapshot.columns import AMOUNTS, DEVICES, Column, vector
 from gosched.scheduling.snapshot.devices import device_columns, device_columns_of_one
 from gosched.scheduling.snapshot.label_counts import LabelCounts
@@ -54,7 +55,7 @@ class ViewBuilder:
         self._gangs: dict[str, PendingGang] = {}
         self._demand: dict[str, Amounts] = {}
         self._avoided: Counter[str] = Counter()  # names of jobs that pending gangs keep away from
-        self._live: dict[str, Counter[TaskKind]] = {}
+        self._live: dict[str, Counter[TaskKind]] = {}  # equal ones are one object
         self._workload: Counter[TaskKind] = Counter()  # of the live jobs
         self._holders: dict[str, RunningGang] = {}
         self._repairs: dict[str, PendingGang] = {}
@@ -282,7 +283,7 @@ class ViewBuilder:
         if job is None or job.state.is_final:
             self._workload.subtract(self._live.pop(job_id, {}))
         elif job_id not in self._live:
-            self._live[job_id] = _kinds_of(job)
+            self._live[job_id] = _KINDS(job.spec.groups)
             self._workload.update(self._live[job_id])
 
     def _add_gang(self, gang: PendingGang) -> None:
@@ -328,12 +329,15 @@ def _freed_soon(state: ClusterState, node_id: str) -> FreedSoon:
     return FreedSoon(amounts, {gpu: millis for gpu, millis in gpus.items() if millis > 0})
 
 
-def _kinds_of(job: Job) -> Counter[TaskKind]:
+def _kinds_of(groups: Groups, _: int) -> Counter[TaskKind]:
     kinds: Counter[TaskKind] = Counter()
-    for group in job.spec.groups:
+    for group in groups:
         where = (group.gpu_model, tuple([term for term in group.affinity if not term.weight]))
         kinds[TaskKind(group.resources.cpu_millis, group.resources.gpu_millis, where)] += group.count
     return kinds
+
+
+_KINDS = ByGroups(_kinds_of)
 
 
 def _avoids(gang: PendingGang) -> list[str]:

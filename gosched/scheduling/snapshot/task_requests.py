@@ -27,6 +27,7 @@ from gosched.core.spec.placement_rules import (
 )
 from gosched.core.spec.policies import PreemptionPolicy, RetryCause
 from gosched.core.spec.task_group import TaskGroup
+from gosched.scheduling.snapshot.by_groups import ByGroups, Groups
 from gosched.scheduling.snapshot.columns import Column, Vector, resources_of, vector
 
 MAX_RULES_REMEMBERED = 65_536
@@ -228,7 +229,7 @@ def pending_gang(job: Job, tasks: Iterable[Task] = ()) -> PendingGang:
         )
     else:
         requests = task_requests_of(spec, job.wanted)
-    charge = _charge(requests, joins)
+    sums = _sums_of(requests, job.id) if joins else _FLOOR_SUMS(spec.groups, _elastic(spec, job.wanted))
     return PendingGang(
         job_id=job.id,
         name=spec.name,
@@ -241,14 +242,14 @@ def pending_gang(job: Job, tasks: Iterable[Task] = ()) -> PendingGang:
         not_before_ms=job.not_before_ms,
         deadline_ms=job.deadline_ms,
         requests=requests,
-        tasks=sum([request.floor for request in requests]),
-        most=sum([len(request.ranks) for request in requests]),
-        total=_total(requests),
-        charge=charge,
+        tasks=sums.tasks,
+        most=sums.most,
+        total=sums.total,
+        charge=sums.charge,
         placed=placed,
-        keeps_apart=tuple([(g.name, rule.level) for g in spec.groups for rule in g.anti_affinity if rule.job == SELF]),
+        keeps_apart=_KEEPS_APART(spec.groups),
         joins=joins,
-        shape=_shape(requests, job.id if joins else ""),
+        shape=sums.shape,
         span_ms=spec.span_ms,
         is_bounded=bool(spec.timeout_ms),
         may_evict=spec.preemption.policy is PreemptionPolicy.LOWER_PRIORITY,
@@ -262,28 +263,37 @@ def pending_gang(job: Job, tasks: Iterable[Task] = ()) -> PendingGang:
 
 def floor_charge(spec: JobSpec) -> AmountMap:
     """Return what the job counts as in queues and quotas when it starts."""
-    return _charge(task_requests_of(spec), joins=False)
+    return _FLOOR_SUMS(spec.groups, _elastic(spec, 0)).charge
 
 
 def replace_requests(gang: PendingGang, requests: tuple[TaskRequest, ...]) -> PendingGang:
     """Return the gang with other requests, and all fields that follow from them."""
+    sums = _sums_of(requests, gang.job_id if gang.joins else "")
     return replace(
         gang,
         requests=requests,
-        tasks=sum([request.floor for request in requests]),
-        most=sum([len(request.ranks) for request in requests]),
-        total=_total(requests),
-        charge=_charge(requests, gang.joins),
-        shape=_shape(requests, gang.job_id if gang.joins else ""),
+        tasks=sums.tasks,
+        most=sums.most,
+        total=sums.total,
+        charge=sums.charge,
+        shape=sums.shape,
     )
 
 
 def task_requests_of(spec: JobSpec, wanted: int = 0) -> tuple[TaskRequest, ...]:
     """Return the requests of a job that has not started. `wanted`: for so many of its tasks; 0: for all."""
+    return _FLOOR_REQUESTS(spec.groups, _elastic(spec, wanted))
+
+
+def _elastic(spec: JobSpec, wanted: int) -> int:
+    """Return how many tasks beyond the floors are wanted."""
+    return max(0, wanted - spec.gang.min_tasks) if wanted else spec.task_count
+
+
+def _floor_requests(groups: Groups, elastic: int) -> tuple[TaskRequest, ...]:
     requests = []
     first = 0
-    elastic = max(0, wanted - spec.gang.min_tasks) if wanted else spec.task_count
-    for group in spec.groups:
+    for group in groups:
         joining = min(group.count - group.floor, elastic)
         elastic -= joining
         requests.append(_request(group, range(first, first + group.floor + joining), group.floor))
@@ -323,6 +333,38 @@ def _shape(requests: tuple[TaskRequest, ...], job_id: str) -> str:
     """Return a text, because it caches its hash. A gang keeps its constraints alive, so their ids identify them."""
     parts = [f"{a.count},{a.floor},{a.each},{a.custom},{int(a.strategy)},{id(a.constraints)}" for a in requests]
     return ";".join([job_id, *parts])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Sums:
+    """What the requests of a gang are together; its fields are those of PendingGang."""
+
+    tasks: int
+    most: int
+    total: Vector
+    charge: AmountMap
+    shape: str
+
+
+def _sums_of(requests: tuple[TaskRequest, ...], joining: str = "") -> _Sums:
+    """Return the sums. `joining`: the job that runs already, where the tasks join one."""
+    return _Sums(
+        tasks=sum([request.floor for request in requests]),
+        most=sum([len(request.ranks) for request in requests]),
+        total=_total(requests),
+        charge=_charge(requests, joins=bool(joining)),
+        shape=_shape(requests, joining),
+    )
+
+
+def _keeps_apart(groups: Groups, _: int) -> tuple[tuple[str, str], ...]:
+    return tuple([(g.name, rule.level) for g in groups for rule in g.anti_affinity if rule.job == SELF])
+
+
+# A hundred thousand jobs that wait have few kinds of groups.
+_FLOOR_REQUESTS = ByGroups(_floor_requests)
+_FLOOR_SUMS = ByGroups(lambda groups, elastic: _sums_of(_FLOOR_REQUESTS(groups, elastic)))
+_KEEPS_APART = ByGroups(_keeps_apart)
 
 
 def _total(requests: tuple[TaskRequest, ...]) -> Vector:
