@@ -115,9 +115,9 @@ def test_http_uses_new_certificates_for_new_connections_and_lets_old_ones_end_wi
                 async with asyncio.timeout(LIMIT_S):
                     await taken_up.wait()
                 assert await asyncio.to_thread(get, held) == (200, True)
-            with closing(http.client.HTTPSConnection(address, timeout=LIMIT_S, context=mine)) as anew:
-                with pytest.raises((ssl.SSLError, ConnectionError)):
-                    await asyncio.to_thread(get, anew)
+            anew = http.client.HTTPSConnection(address, timeout=LIMIT_S, context=mine)
+            with closing(anew), pytest.raises((ssl.SSLError, ConnectionError)):
+                await asyncio.to_thread(get, anew)
             new = context(theirs.cert, theirs.key)
             with closing(http.client.HTTPSConnection(address, timeout=LIMIT_S, context=new)) as good:
                 assert await asyncio.to_thread(get, good) == (200, False)
