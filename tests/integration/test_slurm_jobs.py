@@ -243,6 +243,8 @@ def test_a_job_of_whole_nodes_keeps_others_off_them(user: User, cluster: LocalCl
     whole = user.submit("--exclusive", "-w", "agent-2", "-o", "whole.txt", script=script)
     until(lambda: len(marked("1005")) == 4, "its ranks run")
     assert (user.home / "whole.txt").read_text().splitlines()[:1] == ["4 4 none"]
+    assert user.run("squeue", "-h", "-w", "agent-2", "-o", "%i %C").stdout.strip() == f"{whole} 4"
+    assert user.run("squeue", "-h", "-w", "agent-[1,3]").stdout == ""
     small = user.submit("-w", "agent-2", "-c1", "-o", "small.txt", "--wrap", "echo $GOSCHED_NODE")
     elsewhere = user.result("-x", "agent-2", "-c1", script="true")
     assert elsewhere[0] == 0
