@@ -212,3 +212,20 @@ def test_steps_have_the_cpus_of_whole_nodes_and_by_default_the_tasks_that_were_a
     assert room.place(StepRequest(ranks=8)) is None, "the first step holds two"
     with pytest.raises(DoesNotFit, match="have place for 8"):
         room.place(StepRequest(ranks=9))
+
+
+def test_the_cluster_is_asked_for_its_nodes_only_where_an_option_is_about_them() -> None:
+    def unreachable() -> list[NodeDetail]:
+        raise ConfigError("no master can be reached")
+
+    def submit(*words: str) -> dict[str, Any]:
+        line, rest = read_command_line([*words, "job.sh"])
+        script = script_of(rest, line, "#!/bin/bash\n")
+        return job_of(options_of(line, script, {}), script, {}, "/work", "0a1b2c", unreachable)
+
+    assert submit("-N2", "--constraint=ssd")["tasks"]["nodes"]["count"] == 2
+    for option in ("-wn1", "-xn1", "--exclusive"):
+        with pytest.raises(ConfigError, match="no master can be reached"):
+            submit(option)
+    with pytest.raises(ConfigError, match="=user is refused"):
+        submit("--exclusive=user")
