@@ -35,7 +35,7 @@ from gosched.agent.tasks.secrets import SecretStore
 from gosched.agent.tasks.starting import Starter
 from gosched.agent.tasks.users import unfit_for
 from gosched.config import AgentSettings
-from gosched.config.jobs.jobfile import RUNTIME_LABEL
+from gosched.config.node_labels import NODE_LABEL, RUNTIME_LABEL
 from gosched.core.primitives import StringMap
 from gosched.core.records.node import Hardware
 from gosched.core.resources import MILLI
@@ -57,8 +57,8 @@ class Host:
     offer: Offer
     runtimes: Mapping[Runtime, TaskRuntime]
     starter: Starter
-    #: What the settings say, what was found, and one for each runtime that works here, which jobs ask for; the process
-    #: runtime works everywhere. They change with `look`.
+    #: What the settings say, what was found, the id of the node, and one for each runtime that works here, which jobs
+    #: ask for; the process runtime works everywhere. They change with `look`.
     labels: StringMap = ()
     #: Why each runtime does not work, by its name; empty: it does.
     problems: dict[str, str] = field(default_factory=dict)
@@ -121,7 +121,8 @@ class Host:
         }
         self.problems = {name: way.problem() for name, way in asked_for.items()}
         runtimes = {f"{RUNTIME_LABEL}{name}": "true" for name, problem in self.problems.items() if not problem}
-        self.labels = tuple(sorted({**runtimes, **dict(self.offer.labels)}.items()))
+        own = {NODE_LABEL: self.starter.data_dir.node_id}
+        self.labels = tuple(sorted({**runtimes, **dict(self.offer.labels), **own}.items()))
 
     def log_problems(self) -> None:
         """Log the problems that have changed since the last call."""

@@ -15,8 +15,7 @@ from gosched.cli.output import (
     titled,
     until,
 )
-
-RUNTIME = "gosched.io/runtime."
+from gosched.config.node_labels import RUNTIME_LABEL
 
 _CLOSED_BY = {
     "operator": "by an operator",
@@ -84,8 +83,8 @@ def _runtimes(labels: Json) -> list[str]:
     """Return `process, rootfs (crun)`: every agent has the first, and names the others by labels."""
     found = ["process"]
     for key, value in labels.items():
-        if key.startswith(RUNTIME):
-            name = key.removeprefix(RUNTIME)
+        if key.startswith(RUNTIME_LABEL):
+            name = key.removeprefix(RUNTIME_LABEL)
             found.append(name if value == "true" else f"{name} ({value})")
     return found
 

@@ -44,7 +44,7 @@ def command(ctx: click.Context, /, words: tuple[str, ...]) -> int:
         return 0
     script = script_of(rest, given, _text(rest, is_wrapped="wrap" in given))
     given = options_of(given, script, os.environ)
-    job = job_of(given, script, os.environ, os.getcwd(), os.urandom(3).hex())
+    job = job_of(given, script, os.environ, os.getcwd(), os.urandom(3).hex(), lambda: connect(ctx).list_nodes())
     for warning in given.warnings:
         say(f"sbatch: warning: {warning}")
     draft = JobDraft(text=as_data(job, "yaml").encode(), source=f"the job of {script.name}")

@@ -24,8 +24,8 @@ from gosched.integrations.slurm.queue import (
 def command(ctx: click.Context, /, words: tuple[str, ...]) -> None:
     """List jobs that wait and run, as Slurm's squeue does; with -t also those that have ended.
 
-    -o '%.18i %9P %T' chooses columns by Slurm's letters, -h leaves out the titles; -u, --me, -j, -t, -p, -A, -n choose
-    jobs. An array has a line for each element that was made, and one (JOB_[+4]) for those that are to come.
+    -o '%.18i %9P %T' chooses columns by Slurm's letters, -h leaves out the titles; -u, --me, -j, -t, -p, -A, -n, -w
+    choose jobs. An array has a line for each element that was made, and one (JOB_[+4]) for those that are to come.
 
     \b
     Examples:
@@ -52,5 +52,5 @@ def command(ctx: click.Context, /, words: tuple[str, ...]) -> None:
     ]
     if jobs and not rows:
         client.get_job(min(jobs))  # it has ended, or this says that there is none
-    found = lines_of(client, rows, with_nodes=bool(letters_of(text) & {"N", "R", "D"}))
+    found = lines_of(client, rows, with_nodes=bool(choice.nodes or letters_of(text) & {"N", "R", "D"}))
     print_lines(lines(form, filter(choice.fits, found), header="noheader" not in given))

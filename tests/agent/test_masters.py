@@ -33,7 +33,7 @@ def second() -> Iterator[FakeMaster]:
 def test_registration_says_who_and_what_the_node_is(master: FakeMaster, make_agent: MakeAgent) -> None:
     agent = make_agent(master, "--labels=gpu=true,zone=us-east-1a", "--gpu-model=h100", "--resources=cpu=8,gpu=2")
     me = agent.start(master).identity
-    assert dict(me.labels).items() >= {"gpu": "true", "zone": "us-east-1a"}.items()
+    assert dict(me.labels).items() >= {"gpu": "true", "zone": "us-east-1a", "gosched.io/node": me.node_id}.items()
     assert (me.gpu_model, me.capacity.cpu_millis, me.capacity.gpu_millis) == ("h100", 8000, 2000)
     assert me.capacity.memory_bytes > 0
     assert abs(me.clock_ms / 1000 - time.time()) < 30

@@ -57,6 +57,7 @@ def test_a_data_directory_that_cannot_be_written_is_refused(
     ("flag", "said"),
     [
         ("--labels=novalue", "labels"),
+        ("--labels=gosched.io/node=n1", "--labels: the agent itself gives the label gosched.io/node"),
         ("--grpc-addr=nonsense", "grpc"),
         ("--resources=cpu=-1", "resources"),
         ("--resources=memroy=1Gi", "resources"),

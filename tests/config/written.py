@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from enum import IntEnum
 from typing import Any
 
-from gosched.config.jobs.jobfile import RUNTIME_LABEL
+from gosched.config.node_labels import RUNTIME_LABEL
 from gosched.core.resources import AmountMap, Resources
 from gosched.core.spec.array import Array
 from gosched.core.spec.isolation import Isolation

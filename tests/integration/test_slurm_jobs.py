@@ -223,3 +223,33 @@ def test_the_mpirun_of_a_script_finds_the_nodes_by_srun(user: User) -> None:
     assert code == 0
     assert out.count("has seen all 4 around the ring") == 4
     assert len({line.rpartition(" on ")[2] for line in out.splitlines() if " of 4 on " in line}) == 2
+
+
+def test_a_job_lands_on_the_nodes_that_it_names_and_stays_off_those_that_it_excludes(user: User) -> None:
+    where = "srun sh -c 'echo $GOSCHED_NODE' | sort | xargs"
+    assert user.result("-w", "agent-2", script=where) == (0, "agent-2\n")
+    assert user.result("-w", "agent-[2-3]", script=where) == (0, "agent-2 agent-3\n")
+    assert user.result("-x", "agent-[1-2]", script=where) == (0, "agent-3\n")
+    refused = user.run("sbatch", "-w", "agent-[3-4]", "--wrap", "true")
+    assert refused.returncode != 0
+    assert "--nodelist: there is no node agent-4" in refused.stderr
+
+
+def test_a_job_of_whole_nodes_keeps_others_off_them(user: User, cluster: LocalCluster) -> None:
+    """Each job alone would leave room for the other."""
+    script = "echo $SLURM_CPUS_ON_NODE $SLURM_JOB_CPUS_PER_NODE ${SLURM_CPUS_PER_TASK:-none}; srun -n4 sleep 1005"
+    shown = user.run("sbatch", "--test-only", "--exclusive", "-N2", "--wrap", "true")
+    assert "cpu: 4\n" in shown.stdout, shown.stderr
+    whole = user.submit("--exclusive", "-w", "agent-2", "-o", "whole.txt", script=script)
+    until(lambda: len(marked("1005")) == 4, "its ranks run")
+    assert (user.home / "whole.txt").read_text().splitlines()[:1] == ["4 4 none"]
+    assert user.run("squeue", "-h", "-w", "agent-2", "-o", "%i %C").stdout.strip() == f"{whole} 4"
+    assert user.run("squeue", "-h", "-w", "agent-[1,3]").stdout == ""
+    small = user.submit("-w", "agent-2", "-c1", "-o", "small.txt", "--wrap", "echo $GOSCHED_NODE")
+    elsewhere = user.result("-x", "agent-2", "-c1", script="true")
+    assert elsewhere[0] == 0
+    with cluster.client() as client:
+        assert client.get_job(small).state is JobState.PENDING
+        assert user.run("scancel", whole).returncode == 0
+        assert client.wait(small, timeout=PATIENCE_S).state is JobState.SUCCEEDED
+    assert (user.home / "small.txt").read_text() == "agent-2\n"

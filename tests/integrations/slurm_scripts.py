@@ -1,4 +1,4 @@
-"""Twenty batch scripts after what the documentation of public clusters shows: what they ask for, and what they do.
+"""Twenty-one batch scripts after what the documentation of public clusters shows: what they ask for, and what they do.
 
 Programs of the scripts are stand-ins, which `tools_for_scripts` writes. `asks` is what the job file must have: the
 tasks of each group, the CPUs of each, and more keys where a script is about them. A script that is refused names the
@@ -7,9 +7,17 @@ option. Those with `compared` run through a real Slurm and through gosched.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
+
+from gosched.api.details import NodeDetail
+from gosched.config.node_labels import NODE_LABEL
+from gosched.core.records.node import Node, NodeState
+from gosched.core.resources import MILLI, ZERO, Resources
+from gosched.core.spec.placement_rules import Taint
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -259,10 +267,27 @@ raise SystemExit(subprocess.run(["srun", "sh", "-c", "exit 6"]).returncode)
         compared=False,
     ),
     Case(
-        name="whole-node",
-        text="#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --exclusive\nsimulate\n",
-        refused="--exclusive",
-        compared=False,
+        name="whole-nodes",
+        text="""#!/bin/bash
+#SBATCH --nodes=2
+#SBATCH --exclusive
+echo cpus $SLURM_JOB_CPUS_PER_NODE tasks $SLURM_TASKS_PER_NODE
+srun simulate
+srun -n 5 simulate
+srun -c 32 simulate
+srun -n 129 true || echo too many
+""",
+        groups=((2, 64),),
+    ),
+    Case(
+        name="whole-node-of-tasks",
+        text="""#!/bin/bash
+#SBATCH --ntasks-per-node=3 --cpus-per-task=2 --exclusive
+srun -c 2 simulate
+srun -n 4 -c 2 simulate
+""",
+        groups=((1, 64),),
+        asks={"labels.slurm/cpus": "64"},
     ),
     Case(
         name="no-such-option",
@@ -277,6 +302,34 @@ _REPORT = (
     " step ${SLURM_STEP_ID:-} ${SLURM_STEP_NUM_TASKS:-} on ${SLURM_STEP_NODELIST:-} ${SLURM_STEP_TASKS_PER_NODE:-}"
     " threads ${OMP_NUM_THREADS:-}"
 )
+
+
+def node(
+    node_id: str,
+    *,
+    name: str = "",
+    cpu: float = 4,
+    gpus: int = 0,
+    gpu_model: str = "",
+    labels: Mapping[str, str] = MappingProxyType({}),
+    taints: tuple[Taint, ...] = (),
+    state: NodeState = NodeState.READY,
+) -> NodeDetail:
+    """Return a node as its agent describes it, with 64 GiB."""
+    found = Node(
+        id=node_id,
+        name=name or node_id,
+        address="127.0.0.1:1",
+        capacity=Resources(cpu_millis=round(cpu * MILLI), memory_bytes=64 << 30, gpu_millis=gpus * MILLI),
+        gpu_model=gpu_model,
+        labels=tuple(sorted({NODE_LABEL: node_id, **labels}.items())),
+        taints=taints,
+        state=state,
+        incarnation="1",
+        registered_at_ms=1,
+        changed_at_ms=1,
+    )
+    return NodeDetail(node=found, used=ZERO, tasks=0, heartbeat_age_ms=1)
 
 
 def tools_for_scripts(directory: Path) -> None:

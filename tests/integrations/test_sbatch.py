@@ -22,9 +22,10 @@ from gosched.integrations.slurm.hostlist import compressed, counted, expanded
 from gosched.integrations.slurm.options import SBATCH, Verdict
 from gosched.integrations.slurm.variables import Node, file_name, nodes_of, script_variables
 
-from .slurm_scripts import CASES, Case
+from .slurm_scripts import CASES, Case, node
 
 HEADER = "#!/bin/bash\n"
+NODES = [node(f"n{number}", cpu=64) for number in (1, 2, 3)]
 
 
 def job(
@@ -34,7 +35,7 @@ def job(
     line, rest = read_command_line([*words, "job.sh"])
     script = script_of(rest, line, text)
     given = options_of(line, script, env or {})
-    return job_of(given, script, env or {}, "/work", "0a1b2c"), given
+    return job_of(given, script, env or {}, "/work", "0a1b2c", lambda: NODES), given
 
 
 def only_group(found: dict[str, Any]) -> dict[str, Any]:

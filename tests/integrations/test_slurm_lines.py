@@ -18,7 +18,7 @@ from gosched.core.spec.policies import GangPolicy
 from gosched.core.spec.task_group import TaskGroup
 from gosched.integrations.slurm.columns import by_letters, by_names, lines, moment, span
 from gosched.integrations.slurm.command_line import Given, read_words
-from gosched.integrations.slurm.query_options import SCANCEL
+from gosched.integrations.slurm.query_options import SCANCEL, SQUEUE
 from gosched.integrations.slurm.queue import SACCT_COLUMNS, SQUEUE_COLUMNS, Line, choice_of, ids, since_ms, states
 from gosched.integrations.slurm.steps import DoesNotFit, Room, StepRequest
 from gosched.integrations.slurm.variables import nodes_of
@@ -161,6 +161,18 @@ def test_an_empty_choice_does_not_choose_all_jobs(option: str) -> None:
     read_words(SCANCEL, [option, ""], given)
     with pytest.raises(ConfigError, match="is empty"):
         choice_of(given, "me", state="state", tenant="account")
+
+
+def test_squeue_chooses_the_jobs_on_some_nodes() -> None:
+    given = Given()
+    read_words(SQUEUE, ["-w", "n[2-4]"], given)
+    choice = choice_of(given, "me", state="states", tenant="account")
+    assert choice.fits(line())
+    assert not choice.fits(replace(line(), nodes=("n1",)))
+    assert not choice.fits(replace(line(JobState.PENDING), nodes=()))
+    read_words(SQUEUE, ["-w", ""], given)
+    with pytest.raises(ConfigError, match="--nodelist: names no node"):
+        choice_of(given, "me", state="states", tenant="account")
 
 
 def test_scancel_refuses_an_empty_id_beside_a_choice(capsys: pytest.CaptureFixture[str]) -> None:

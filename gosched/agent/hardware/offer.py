@@ -17,6 +17,7 @@ import psutil
 
 from gosched.agent.hardware.gpus import Gpu, Gpus
 from gosched.config import AgentSettings
+from gosched.config.node_labels import NODE_LABEL
 from gosched.core.cpulist import format_cpulist, parse_cpulist
 from gosched.core.limits import MAX_NAME_LENGTH
 from gosched.core.primitives import StringMap
@@ -46,7 +47,11 @@ class Offer:
 
 
 def make_offer(settings: AgentSettings, data_dir: Path, gpus: Gpus, root: Path = Path("/")) -> Offer:
-    """Return the offer. Raises ConfigError where the settings contradict themselves."""
+    """Return the offer. Raises ConfigError where the settings contradict themselves, or name the node by a label."""
+    if NODE_LABEL in dict(settings.labels):
+        raise settings.error(
+            "labels", f"the agent itself gives the label {NODE_LABEL}, which is the id of its node: leave it out"
+        )
     if settings.hardware_from == "static":
         capacity = settings.capacity(ZERO)
         hardware = settings.hardware(Hardware(), capacity)

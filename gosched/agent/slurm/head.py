@@ -84,7 +84,7 @@ class Head:
         if self._stopped.is_set():
             return 128 + signal.SIGTERM
         nodes = nodes_of([self._places[index] for index in range(len(self._ranks))], self._ranks)
-        self._room = Room(nodes, self._ranks, batch.cpus_per_task or 1)
+        self._room = Room(nodes, batch.room, batch.cpus_per_task or 1)
         warning = None
         if batch.signal:
             due = max(0.0, batch.time_limit_s - batch.signal_s)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Any
 
-from gosched.config.jobs.jobfile import RUNTIME_LABEL
+from gosched.config.node_labels import RUNTIME_LABEL
 from gosched.config.written import cpus, differing, gpus, memory
 from gosched.core.rules.isolation import UNLIMITED
 from gosched.core.spec.isolation import Isolation, Rlimit, Volume

@@ -16,6 +16,7 @@ from gosched.config.jobs.job_model import GangFile, JobFile
 from gosched.config.jobs.many_jobs import in_order, job_documents
 from gosched.config.jobs.overrides import overridden, read_set
 from gosched.config.jobs.spark_model import DRIVER, SparkFile
+from gosched.config.node_labels import RUNTIME_LABEL
 from gosched.config.tree import Document, Path
 from gosched.config.validation import validate
 from gosched.core.features import NEWEST_LEVEL
@@ -29,7 +30,6 @@ from gosched.core.spec.policies import GangPolicy, MemberFailure, RetryCause, Re
 from gosched.core.spec.task_group import Framework, Runtime, TaskGroup
 
 FLAT_GROUP = "task"  # the name of the only group of a flat job
-RUNTIME_LABEL = "gosched.io/runtime."  # of nodes, and then the name of a runtime that they have
 _GROUP_KEYS = frozenset(GroupFile.model_fields)
 
 

@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from gosched.config.node_labels import NODE_LABEL
 from gosched.core.commands.nodes import RegisterNode
 from gosched.core.limits import MAX_CUSTOM_RESOURCES, MAX_RULES
 from gosched.core.resources import Resources
 from gosched.core.spec.placement_rules import Taint, TaintEffect
 from gosched.integrations.kube_objects.quantities import PODS, amounts, at_least, minus, resources
-from gosched.integrations.kube_objects.translate import CLUSTER, NODE_LABEL
+from gosched.integrations.kube_objects.translate import CLUSTER
 
 GPU_MODEL = "nvidia.com/gpu.product"  # label of NVIDIA's feature discovery
 _EFFECTS = {

@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from gosched.config.jobs.jobfile import FLAT_GROUP, RUNTIME_LABEL
+from gosched.config.jobs.jobfile import FLAT_GROUP
+from gosched.config.node_labels import RUNTIME_LABEL
 from gosched.core.spec.isolation import Isolation, Network, Pull, Volume
 from gosched.core.spec.placement_rules import Affinity, LabelOp
 from gosched.core.spec.secret_use import SecretUse

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from gosched.config.jobs.jobfile import RUNTIME_LABEL
+from gosched.config.node_labels import RUNTIME_LABEL
 from gosched.config.written import cpus, memory
 from gosched.core.resources import MILLI
 from gosched.core.spec.isolation import Network, Pull

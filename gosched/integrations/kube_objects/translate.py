@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from gosched.config.node_labels import NODE_LABEL
 from gosched.core.limits import MAX_PRIORITY
 from gosched.core.resources import Resources
 from gosched.core.spec.placement_rules import Affinity, LabelOp, TaintEffect, Toleration, TolerationOp
@@ -23,7 +24,6 @@ from gosched.integrations.kube_objects.pods import QUEUE, Pod
 #: Of each node that is one of Kubernetes: a taint, so that jobs that are no pods stay away, and a label with the name
 #: of its cluster. A label of the jobs that are pods, too.
 CLUSTER = "gosched.io/kubernetes"
-NODE_LABEL = "gosched.io/node"  # the name of the Kubernetes node, for rules that name it
 POD_COMMAND = "kubernetes-pod"
 
 EFFECTS = {

@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 
+from gosched.config.node_labels import NODE_LABEL
 from gosched.core.matching import blocking_taint, meets
 from gosched.core.resources import ZERO
 from gosched.core.spec.task_group import TaskGroup
 from gosched.integrations.kube_objects.nodes import KubeNode
 from gosched.integrations.kube_objects.pod_rules import Refused, Rules, Spread, Term, read_rules
 from gosched.integrations.kube_objects.pods import Pod
-from gosched.integrations.kube_objects.translate import NODE_LABEL, POD_COMMAND, placed
+from gosched.integrations.kube_objects.translate import POD_COMMAND, placed
 from gosched.integrations.kubernetes.world import World
 
 _BARE = TaskGroup(name="pods", count=1, resources=ZERO, command=(POD_COMMAND,))

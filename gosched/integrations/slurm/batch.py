@@ -39,6 +39,8 @@ class Batch:
     ntasks_per_node: int = 0
     cpus_per_task: int = 0
     gpus_per_task: int = 0
+    #: All CPUs of each node, which are the job's; 0: it has those of its ranks.
+    cpus_per_node: int = 0
     #: MiB.
     mem_per_node: int = 0
     mem_per_cpu: int = 0
@@ -54,6 +56,11 @@ class Batch:
     def ranks(self) -> list[int]:
         """Return the ranks of each task of gosched, by its index."""
         return [ranks for count, ranks in self.groups for _ in range(count)]
+
+    @property
+    def room(self) -> list[int]:
+        """Return the ranks that each task of gosched has CPUs for, by its index."""
+        return [max(ranks, self.cpus_per_node // (self.cpus_per_task or 1)) for ranks in self.ranks]
 
 
 _FIELDS = {each.name for each in fields(Batch)}

@@ -11,16 +11,21 @@ import os
 import re
 import socket
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from typing import Any
 
+from gosched.api.details import NodeDetail
 from gosched.config.errors import ConfigError
+from gosched.config.written import cpus
+from gosched.core.resources import MILLI
 from gosched.integrations.slurm import values
 from gosched.integrations.slurm.batch import COMMAND, Batch, written
 from gosched.integrations.slurm.begin import begin_of
 from gosched.integrations.slurm.command_line import Given, read_environment, read_script, read_words
+from gosched.integrations.slurm.node_choice import OPTIONS as NODE_OPTIONS
+from gosched.integrations.slurm.node_choice import ListNodes, named_nodes, whole_cpu_millis
 from gosched.integrations.slurm.options import SBATCH
 from gosched.integrations.slurm.shape import Shape, shape_of
 
@@ -90,9 +95,16 @@ def read_command_line(words: Sequence[str]) -> tuple[Given, list[str]]:
     return given, read_words(SBATCH, words, given)
 
 
-def job_of(given: Given, script: Script, environment: Mapping[str, str], directory: str, suffix: str) -> dict[str, Any]:
-    """Return the job as a job file has it. `suffix` makes its name unique. Raises ConfigError. Adds warnings."""
+def job_of(
+    given: Given, script: Script, environment: Mapping[str, str], directory: str, suffix: str, list_nodes: ListNodes
+) -> dict[str, Any]:
+    """Return the job as a job file has it. `suffix` makes its name unique; `list_nodes` is called for options about
+    nodes alone. Raises ConfigError. Adds warnings."""
     shape = shape_of(given)
+    nodes = list_nodes() if any(option in given for option in NODE_OPTIONS) else ()
+    places = _placement(given, shape, nodes)
+    if "exclusive" in given:
+        shape = replace(shape, node_cpu_millis=whole_cpu_millis(given, shape, places, nodes))
     name = given.get("job-name") or script.name.rpartition("/")[2]
     batch = _batch(given, shape, name, directory)
     job: dict[str, Any] = {
@@ -100,7 +112,7 @@ def job_of(given: Given, script: Script, environment: Mapping[str, str], directo
         "labels": {
             NAME_LABEL: "".join(c for c in name if c.isprintable())[:250],
             NODES_LABEL: str(shape.tasks if shape.by_node else 1),
-            CPUS_LABEL: str(shape.ranks * shape.cpus),
+            CPUS_LABEL: str(sum(count * shape.cpu_millis(ranks) for count, ranks in shape.groups) // MILLI),
         },
     }
     if "comment" in given:
@@ -124,7 +136,6 @@ def job_of(given: Given, script: Script, environment: Mapping[str, str], directo
         job["array"] = _array(given.read("array", values.array))
     command = [COMMAND, written(batch), script.text, *script.args]
     env = _exported(given, environment)
-    places = _placement(given, shape)
     job["tasks"] = {
         f"nodes{place or ''}" if shape.by_node else "ranks": _group(shape, place, count, ranks, command, env, places)
         for place, (count, ranks) in enumerate(shape.groups)
@@ -135,7 +146,7 @@ def job_of(given: Given, script: Script, environment: Mapping[str, str], directo
 def _group(
     shape: Shape, place: int, count: int, ranks: int, command: list[str], env: dict[str, str], places: dict[str, Any]
 ) -> dict[str, Any]:
-    resources: dict[str, Any] = {"cpu": ranks * shape.cpus}
+    resources: dict[str, Any] = {"cpu": cpus(shape.cpu_millis(ranks))}
     if shape.mebibytes[place]:
         resources["memory"] = f"{shape.mebibytes[place]}Mi"
     if shape.gpus[place]:
@@ -148,7 +159,7 @@ def _group(
     return group
 
 
-def _placement(given: Given, shape: Shape) -> dict[str, Any]:
+def _placement(given: Given, shape: Shape, nodes: Sequence[NodeDetail]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     if shape.tasks > 1 and shape.by_node:
         found["anti_affinity"] = [{"job": "self", "level": "node"}]
@@ -162,6 +173,8 @@ def _placement(given: Given, shape: Shape) -> dict[str, Any]:
             found.setdefault("node_selector", {})[key] = value
         else:
             found.setdefault("affinity", []).append({"label": key, "op": "exists"})
+    if named := named_nodes(given, shape, nodes):
+        found.setdefault("affinity", []).extend(named)
     return found
 
 
@@ -190,6 +203,7 @@ def _batch(given: Given, shape: Shape, name: str, directory: str) -> Batch:
         ntasks=counts.get("ntasks") or (shape.ranks if "ntasks-per-node" in given else 0),
         ntasks_per_node=counts.get("ntasks-per-node", 0),
         cpus_per_task=counts.get("cpus-per-task", 0),
+        cpus_per_node=shape.node_cpu_millis // MILLI,
         gpus_per_task=given.read("gpus-per-task", values.gpus)[1] if "gpus-per-task" in given else 0,
         mem_per_node=given.read("mem", values.mebibytes) if "mem" in given else 0,
         mem_per_cpu=given.read("mem-per-cpu", values.mebibytes) if "mem-per-cpu" in given else 0,

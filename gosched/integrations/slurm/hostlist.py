@@ -6,6 +6,8 @@ import re
 from collections.abc import Sequence
 from itertools import groupby
 
+from gosched.core.limits import MAX_VALUES
+
 MAX_NAMES = 100_000
 
 _TAIL = re.compile(r"(.*?)(\d+)", re.DOTALL | re.ASCII)
@@ -42,6 +44,16 @@ def expanded(text: str) -> list[str]:
         left = left[1:]
         if len(found) > MAX_NAMES:
             raise ValueError(f"more than {MAX_NAMES} nodes")
+    return found
+
+
+def distinct(text: str) -> tuple[str, ...]:
+    """Return the names of such a word, each once. Raises ValueError."""
+    found = tuple(dict.fromkeys(expanded(text)))
+    if not found:
+        raise ValueError("names no node")
+    if len(found) > MAX_VALUES:
+        raise ValueError(f"names {len(found)} nodes; at most {MAX_VALUES} can be named")
     return found
 
 

@@ -52,7 +52,7 @@ def rows(verdict: Verdict, *rows: tuple[str, str]) -> tuple[Option, ...]:
 
 
 _SOCKETS = "gosched places tasks by CPUs: --cpus-per-task says how many each has"
-_PLACES = "nodes are chosen by their labels: --constraint"
+_PLACES = "nodes are chosen by --constraint, --nodelist and --exclude"
 _OUTSIDE = "gosched has nothing of the kind"
 
 SBATCH = (
@@ -93,6 +93,14 @@ SBATCH = (
         ("A account", "the tenant"),
         ("q qos", "low, normal or high: the priority"),
         ("C constraint", "FEATURE is a label of that name, KEY=VALUE one of that value; all of them (&, or a comma)"),
+        ("w nodelist", "these nodes and no others: as many as --nodes says, 1000 at most"),
+        ("x exclude", "1000 nodes at most; a job with no node left waits"),
+        (
+            "exclusive?",
+            "all CPUs of each node, if the nodes that the job may get all have as many at submission; --ntasks needs "
+            "--nodes; GPUs and memory are those asked for; a task that asks for no CPU may share the node; a node that "
+            "joins later is not used if it is smaller, and shared if it is larger; =user, =mcs and =topo are refused",
+        ),
         ("requeue!", "after a lost node and a preemption, three times at most; this is so without it, too"),
         ("signal", "counted from the start of the script, which is a moment after that of the time limit"),
         ("export", "ALL leaves out HOME, USER and what belongs to a login; NONE does not load a login's environment"),
@@ -132,9 +140,6 @@ SBATCH = (
         Verdict.REFUSED,
         ("mail-type", "gosched sends no mail: follow goschedctl events -w, or leave the line out"),
         ("mail-user", "gosched sends no mail: leave the line out"),
-        ("exclusive?", "a whole node cannot be asked for: ask for all of its CPUs, with --nodes and --cpus-per-task"),
-        ("w nodelist", _PLACES),
-        ("x exclude", _PLACES),
         ("F nodefile", _PLACES),
         ("batch", _PLACES),
         ("prefer", _PLACES),

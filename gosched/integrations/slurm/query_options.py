@@ -23,6 +23,7 @@ SQUEUE = (
         ("l long!", ""),
         _HELP,
     ),
+    *rows(Verdict.DIFFERENT, ("w nodelist", "jobs that run there now; a name that no node has lists nothing")),
     *rows(Verdict.IGNORED, ("a all!", "all queues are shown"), ("r array!", "each element has a line already")),
     *rows(
         Verdict.REFUSED,
@@ -31,7 +32,6 @@ SQUEUE = (
         ("i iterate", "goschedctl job list -w follows changes"),
         ("s steps?", "steps are known to their job alone"),
         ("start!", "goschedctl job list -o wide has the expected start"),
-        ("w nodelist", "goschedctl node show NODE names the jobs on it"),
         ("q qos", "a QOS is a priority here, which has the letter Q"),
         ("M clusters", _ONE),
     ),

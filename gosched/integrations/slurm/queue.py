@@ -14,7 +14,7 @@ from gosched.core.records.job import JobState
 from gosched.integrations.slurm.columns import Column, moment, span
 from gosched.integrations.slurm.command_line import Given
 from gosched.integrations.slurm.convert import CPUS_LABEL, NAME_LABEL, NODES_LABEL
-from gosched.integrations.slurm.hostlist import compressed
+from gosched.integrations.slurm.hostlist import compressed, distinct
 from gosched.integrations.slurm.values import job_id
 
 LIVE = (JobState.PENDING, JobState.RUNNING, JobState.SUSPENDED)
@@ -198,6 +198,8 @@ class Choice:
     queues: frozenset[str] = frozenset()
     tenants: frozenset[str] = frozenset()
     names: frozenset[str] = frozenset()
+    #: Where the job runs, on one of them at least.
+    nodes: frozenset[str] = frozenset()
 
     def fits(self, line: Line) -> bool:
         row = line.row
@@ -207,6 +209,7 @@ class Choice:
             (self.queues, (row.queue,)),
             (self.tenants, (row.tenant,)),
             (self.names, (line.name, row.name)),
+            (self.nodes, line.nodes),
         )
         return all(not wanted or any(value in wanted for value in values) for wanted, values in pairs)
 
@@ -220,6 +223,7 @@ def choice_of(given: Given, own_user: str, *, state: str, tenant: str, name: str
         queues=frozenset(_list(given, "partition")),
         tenants=frozenset(_list(given, tenant)),
         names=frozenset(_list(given, name)),
+        nodes=frozenset(given.read("nodelist", distinct) if "nodelist" in given else ()),
     )
 
 

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from gosched.core.resources import MILLI
 from gosched.integrations.slurm.command_line import Given
+from gosched.integrations.slurm.hostlist import distinct
 from gosched.integrations.slurm.values import gpus, gres, mebibytes, node_count, number
 
 
@@ -27,6 +29,8 @@ class Shape:
     gpus: tuple[str, ...]
     #: Other resources of each gosched task.
     custom: tuple[tuple[str, int], ...] = ()
+    #: Thousandths of the CPUs of a node, all of which each gosched task holds; 0: it holds those of its ranks.
+    node_cpu_millis: int = 0
 
     @property
     def ranks(self) -> int:
@@ -37,10 +41,15 @@ class Shape:
     def tasks(self) -> int:
         return sum(count for count, _ in self.groups)
 
+    def cpu_millis(self, ranks: int) -> int:
+        """Return the CPUs of a gosched task with so many ranks, in thousandths."""
+        return self.node_cpu_millis or ranks * self.cpus * MILLI
+
 
 def shape_of(given: Given) -> Shape:
     """Return the shape that the options ask for. Raises ConfigError. Adds warnings."""
     groups, by_node = _groups(given)
+    _check_exclusive(given, by_node=by_node)
     cpus = _count(given, "cpus-per-task") or 1
     total_gpus, custom = _gpus(given, groups, by_node)
     return Shape(
@@ -55,9 +64,10 @@ def shape_of(given: Given) -> Shape:
 
 def _groups(given: Given) -> tuple[tuple[tuple[int, int], ...], bool]:
     per_node, ranks = _count(given, "ntasks-per-node"), _count(given, "ntasks")
-    nodes = 0
+    nodes = named = len(given.read("nodelist", distinct)) if "nodelist" in given else 0
     if "nodes" in given:
         nodes, most = given.read("nodes", node_count)
+        nodes = _with_names(given, named, nodes, most)
         if most > nodes:
             given.warnings.append(f"--nodes={given.get('nodes')}: {nodes} are asked for; gosched does not take more")
     if not nodes and per_node:
@@ -76,6 +86,30 @@ def _groups(given: Given) -> tuple[tuple[tuple[int, int], ...], bool]:
     least, more = divmod(ranks, nodes)
     groups = ((more, least + 1), (nodes - more, least)) if more else ((nodes, least),)
     return groups, True
+
+
+def _with_names(given: Given, named: int, least: int, most: int) -> int:
+    """Return the number of nodes: of --nodelist where there is one."""
+    if named > most:
+        raise given.problem("nodelist", f"names {named} nodes, and --nodes is {most}: name no more than that")
+    if 0 < named < least:
+        raise given.problem(
+            "nodelist",
+            f"names {named} nodes of {least}, and a job runs on the named ones alone: name all {least}, or choose the "
+            "nodes by --constraint",
+        )
+    return named or least
+
+
+def _check_exclusive(given: Given, *, by_node: bool) -> None:
+    if given.get("exclusive"):
+        raise given.problem(
+            "exclusive", f"={given.get('exclusive')} is refused: a node is whole for one job, or shared"
+        )
+    if "exclusive" in given and not by_node:
+        raise given.problem(
+            "exclusive", "needs to know how many tasks a node has: say how many --nodes, or --ntasks-per-node"
+        )
 
 
 def _memory(given: Given, groups: tuple[tuple[int, int], ...], by_node: bool, cpus: int, ranks: int) -> int:

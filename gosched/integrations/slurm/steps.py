@@ -65,7 +65,7 @@ class Layout:
 
 
 class Room:
-    """The ranks that are free in each task. `cpus`: of each rank of the job."""
+    """The ranks that are free in each task. `ranks`: that it has CPUs for. `cpus`: of each rank of the job."""
 
     def __init__(self, nodes: Sequence[Node], ranks: Sequence[int], cpus: int) -> None:
         self._nodes = nodes
@@ -105,6 +105,8 @@ class Room:
         nodes = candidates[: request.nodes or None]
         if request.per_node:
             return request.per_node * len(nodes)
+        if weight == 1:  # there may be CPUs for more, which no rank was asked for
+            return sum(node.ranks for node in nodes)
         return sum(self._fits(node, self._all, weight) for node in nodes)
 
     def _split(

@@ -54,9 +54,9 @@ def script_variables(batch: Batch, nodes: Sequence[Node], own: Mapping[str, str]
         "SLURM_NODELIST": names,
         "SLURM_JOB_NUM_NODES": str(len(nodes)),
         "SLURM_NNODES": str(len(nodes)),
-        "SLURM_TASKS_PER_NODE": counted([node.ranks for node in nodes]),
-        "SLURM_JOB_CPUS_PER_NODE": counted([node.ranks * cpus for node in nodes]),
-        "SLURM_CPUS_ON_NODE": str(nodes[0].ranks * cpus),
+        "SLURM_TASKS_PER_NODE": counted([_tasks_on(node, batch) for node in nodes]),
+        "SLURM_JOB_CPUS_PER_NODE": counted([batch.cpus_per_node or node.ranks * cpus for node in nodes]),
+        "SLURM_CPUS_ON_NODE": str(batch.cpus_per_node or nodes[0].ranks * cpus),
         "SLURM_SUBMIT_DIR": batch.submit_dir,
         "SLURM_SUBMIT_HOST": batch.submit_host,
         "SLURM_JOB_USER": batch.user,
@@ -123,6 +123,13 @@ def file_name(pattern: str, own: Mapping[str, str], *, node: int = 0, rank: int 
         "x": own["SLURM_JOB_NAME"],
     }
     return _PATTERN.sub(lambda found: known[found[2]].zfill(int(found[1] or 0)), pattern)
+
+
+def _tasks_on(node: Node, batch: Batch) -> int:
+    """Return how many ranks a node is for: where their number was not given, all that a whole node has CPUs for."""
+    if batch.ntasks or not batch.cpus_per_node:
+        return node.ranks
+    return sum(batch.room[task] for task in node.tasks)
 
 
 def _asked(batch: Batch) -> dict[str, object]:
