@@ -9,6 +9,7 @@ looks for in all pairs.
 
 from __future__ import annotations
 
+import sys
 import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
@@ -34,6 +35,8 @@ INTERNED = frozenset(
         "core.records.job.Children",
     }
 )
+# Texts that are equal in many records: each is kept once, with its hash.
+INTERNED_TEXTS = frozenset({"queue", "tenant", "user", "node_id"})
 MAX_INTERNED_BYTES = 4 * 1024  # of one: larger ones are seldom equal
 MAX_ALL_INTERNED_BYTES = 1024 * 1024  # of each kind
 _RECORD_BYTES = 256  # that a record takes at least
@@ -234,7 +237,7 @@ def _compile(kind: type, message: type[Message]) -> None:
         raise TypeError(f"{kind.__name__} and its message differ: {sorted(set(names) ^ set(known))}")
     writers: list[str] = []
     readers: list[str] = []
-    scope: dict[str, Any] = {"map_pairs": map_pairs, "kind": kind, "new": object.__new__}
+    scope: dict[str, Any] = {"map_pairs": map_pairs, "kind": kind, "new": object.__new__, "intern": sys.intern}
     for name in names:
         write, read = _field(name, hints[name], known[name], scope)
         writers.append(write)
@@ -287,4 +290,5 @@ def _field(name: str, hint: Any, field: Any, scope: dict[str, Any]) -> tuple[str
         return f"if r.{name}: m.{name} = r.{name}", f"k_{name}[m.{name}]"
     if hint is float:  # -0.0 is false, and not what a field without a value is read as
         return f"m.{name} = r.{name}", f"m.{name}"
-    return f"if r.{name}: m.{name} = r.{name}", f"m.{name}"
+    read = f"intern(m.{name})" if name in INTERNED_TEXTS else f"m.{name}"
+    return f"if r.{name}: m.{name} = r.{name}", read
