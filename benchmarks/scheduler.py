@@ -7,15 +7,16 @@ Times are of `ViewBuilder.view` and `schedule` together: what the leader does be
 from __future__ import annotations
 
 import cProfile
+import math
 import pstats
 import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from benchmarks.report import Report
-from gosched.core.events import TaskChanged
+from gosched.core.events import JobChanged, TaskChanged
 from gosched.core.records.allocation import Allocation
 from gosched.core.records.job import Job, JobState
 from gosched.core.records.node import Node
@@ -58,6 +59,57 @@ def main() -> None:
         _placements(report, f"planner_identical_{nodes}", _state(cluster, [_gang(0, count)]))
         _placements(report, f"planner_constrained_{nodes}", _state(cluster, [_constrained(i) for i in range(count)]))
         _idle(report, f"planner_idle_cycle_{nodes}", cluster)
+    growth(report)
+
+
+def growth(report: Report) -> None:
+    """How the costs grow: the exponents of a placement's with the nodes, and of a cycle's with the jobs that wait.
+    Processor time, which other programs on the machine disturb least."""
+    sizes, count = ((50, 100), 100) if report.smoke else ((1000, 2000, 5000, 10_000, 20_000), 10_000)
+    costs = []
+    for nodes in sizes:
+        state = _state([_node(i) for i in range(nodes)], [_distinct(i) for i in range(count)])
+        costs.append(_cycle(report, state, clock=time.process_time)[0] / count)
+        report.add(f"planner_growth_placement_{nodes}_nodes", costs[-1] * 1e6, "us", count)
+    report.add("planner_growth_placement_by_nodes", _exponent(sizes, costs), "exponent", len(sizes))
+    cluster = [_node(i) for i in range(100 if report.smoke else 5000)]
+    waiting = (100, 200) if report.smoke else (1000, 10_000, 100_000, 1_000_000)
+    blocked, one_more = [], []
+    for jobs in waiting:
+        state = _state(cluster, [_too_large(i) for i in range(jobs)])
+        _fill(state, 50)
+        blocked.append(_cycle(report, state, BOUNDED, clock=time.process_time)[0])
+        report.add(f"planner_growth_blocked_cycle_{jobs}_jobs", blocked[-1] * 1000, "ms", jobs)
+        one_more.append(_one_more(state, jobs))
+        report.add(f"planner_growth_one_more_{jobs}_jobs", one_more[-1] * 1000, "ms", jobs)
+    report.add("planner_growth_blocked_cycle_by_jobs", _exponent(waiting, blocked), "exponent", len(waiting))
+    report.add("planner_growth_one_more_by_jobs", _exponent(waiting, one_more), "exponent", len(waiting))
+
+
+def _one_more(state: ClusterState, jobs: int) -> float:
+    """One more job comes while all others wait: its place in the columns, the view, and the cycle."""
+    builder = ViewBuilder()
+    builder.reset(state)
+    schedule(builder.view(state), BOUNDED, 0, 1)
+    times = []
+    for number in range(jobs, jobs + ROUNDS):
+        job = _too_large(number)
+        state.put_job(job)
+        change = JobChanged(
+            job_id=job.id, queue=job.spec.queue, before=JobState.UNSPECIFIED, after=JobState.PENDING, job=job
+        )
+
+        def once(change: JobChanged = change) -> None:
+            builder.apply(state, (change,))
+            schedule(builder.view(state), BOUNDED, 0, 1)
+
+        times.append(_seconds(once, time.process_time))
+    return statistics.median(times)
+
+
+def _exponent(sizes: Sequence[int], costs: Sequence[float]) -> float:
+    """Return b of cost = a * size ** b, fitted by least squares of the logarithms."""
+    return statistics.linear_regression([math.log(size) for size in sizes], [math.log(cost) for cost in costs]).slope
 
 
 def profile() -> None:
@@ -84,9 +136,7 @@ def _placements(report: Report, name: str, state: ClusterState, enough: float = 
 def _blocked(report: Report, name: str, nodes: list[Node], count: int) -> None:
     """Every job asks for something else, the cluster has room for none, and its amounts alone do not show it: half of
     each node is free, and all ask for a little more than that."""
-    state = _state(
-        nodes, [_job(i, 1, Resources(cpu_millis=32_001 + i % 16_000, memory_bytes=GI + i)) for i in range(count)]
-    )
+    state = _state(nodes, [_too_large(i) for i in range(count)])
     _fill(state, 50)
     seconds, plan = _cycle(report, state, BOUNDED)
     if plan.tasks:
@@ -119,22 +169,24 @@ def _idle(report: Report, name: str, nodes: list[Node]) -> None:
     report.add(name, statistics.median(_seconds(once) for _ in range(rounds)) * 1000, "ms", rounds)
 
 
-def _cycle(report: Report, state: ClusterState, policy: Policy = POLICY) -> tuple[float, Plan]:
+def _cycle(
+    report: Report, state: ClusterState, policy: Policy = POLICY, clock: Callable[[], float] = time.perf_counter
+) -> tuple[float, Plan]:
     """The median time of a cycle."""
     builder = ViewBuilder()
     builder.reset(state)
     plans: list[Plan] = []
     times = [
-        _seconds(lambda: plans.append(schedule(builder.view(state), policy, 0, 1)))
+        _seconds(lambda: plans.append(schedule(builder.view(state), policy, 0, 1)), clock)
         for _ in range(1 if report.smoke else ROUNDS)
     ]
     return statistics.median(times), plans[0]
 
 
-def _seconds(work: Callable[[], object]) -> float:
-    start = time.perf_counter()
+def _seconds(work: Callable[[], object], clock: Callable[[], float] = time.perf_counter) -> float:
+    start = clock()
     work()
-    return time.perf_counter() - start
+    return clock() - start
 
 
 def _state(nodes: list[Node], jobs: list[Job]) -> ClusterState:
@@ -190,6 +242,11 @@ def _gang(i: int, count: int) -> Job:
 def _distinct(i: int) -> Job:
     """No two ask for the same of CPU, memory and storage."""
     return _job(i, 1, Resources(cpu_millis=100 + i % 503, memory_bytes=GI + i * 4096, storage_bytes=GI + i % 1009))
+
+
+def _too_large(i: int) -> Job:
+    """For a node of which half is held."""
+    return _job(i, 1, Resources(cpu_millis=32_001 + i % 16_000, memory_bytes=GI + i))
 
 
 def _constrained(i: int) -> Job:
