@@ -1,6 +1,7 @@
 """Node labels as columns of codes, so that a condition on a label is one comparison for all nodes.
 
-Invariant: columns are replaced, never written to, so copies share them.
+Invariant: columns are replaced, never written to, so copies share them. Codes are only added, to a copy of their own
+where others look at them: each node has a label with its own name, so there may be as many as nodes.
 """
 
 from __future__ import annotations
@@ -30,9 +31,12 @@ class LabelColumns:
     columns: dict[str, IntArray] = field(default_factory=dict)
     #: The code of each value that was seen since the last reset.
     codes: dict[str, int] = field(default_factory=dict)
+    #: Whether a copy looks at the same codes.
+    shares_codes: bool = False
 
     def copy(self) -> LabelColumns:
-        return LabelColumns(columns=self.columns.copy(), codes=self.codes.copy())
+        self.shares_codes = True
+        return LabelColumns(columns=self.columns.copy(), codes=self.codes, shares_codes=True)
 
     def insert(self, positions: Sequence[int]) -> None:
         for key, column in self.columns.items():
@@ -87,9 +91,16 @@ class LabelColumns:
         return next((text for text, known in self.codes.items() if known == code), "")
 
     def _numbers(self, column: IntArray) -> IntArray:
-        numbers = [whole_number(text) for text in self.codes]
-        table = np.array([*(_NO_NUMBER if n is None else n for n in numbers), _NO_NUMBER], dtype=np.int64)
-        return table[column]  # NO_VALUE is -1: the last entry
+        texts = list(self.codes)  # by their codes
+        table = np.full(len(texts) + 1, _NO_NUMBER, dtype=np.int64)  # NO_VALUE is -1: the last entry
+        for code in np.unique(column).tolist():
+            number = whole_number(texts[code]) if code != NO_VALUE else None
+            table[code] = _NO_NUMBER if number is None else number
+        return table[column]
 
     def _code(self, value: str) -> int:
-        return self.codes.setdefault(value, len(self.codes))
+        if value not in self.codes:
+            if self.shares_codes:
+                self.codes, self.shares_codes = self.codes.copy(), False
+            self.codes[value] = len(self.codes)
+        return self.codes[value]
