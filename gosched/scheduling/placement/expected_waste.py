@@ -22,7 +22,7 @@ from gosched.scheduling.placement.fragmentation import BoolArray, IntArray, Work
 
 OFFERS = 100  # typical tasks that arrive until waste is counted: what fewer than one in OFFERS can use is wasted
 SHORT_OFFERS = 20  # the same where CPUs are short: many nodes wait there for the few tasks that need little CPU
-CPU_SLACK = 2  # a task may take this many times the CPU that its GPU would get if all idle GPU shared evenly
+CPU_SLACK = 2  # unless CPUs are short a task may take so many times the CPU that its GPU has if all idle GPU shares
 GPU_STEP = 10  # milli-GPUs between rows of the table
 CPU_STEPS = 16  # columns up to the typical task with the most CPU per GPU; there are twice as many
 MAX_KINDS = 64  # of nodes; nodes of rarer kinds count as if they suited every task
@@ -66,7 +66,6 @@ class ExpectedWaste:
         self._table = table.reshape(-1)
         #: What one column more changes.
         self._slope = np.diff(table, axis=2, append=table[:, :, -1:]).reshape(-1)
-        #: Where the row of a device begins, by the whole devices of its lot and what is free on it.
         self._row = _rows(lot)
 
     def __call__(self, workload: Workload, cpu_free: IntArray, gpu_free: IntArray, kinds: IntArray) -> IntArray:
@@ -102,6 +101,7 @@ def _kinds(model_ok: BoolArray) -> tuple[BoolArray, IntArray]:
 
 
 def _rows(lot: int) -> IntArray:
+    """Return where the row of a device begins, [whole devices of its lot, milli-GPUs free on it], flat."""
     rows = np.tile(np.arange(MILLI + 1) // GPU_STEP, (lot + 1, 1))
     rows[1:, MILLI] += np.arange(lot)
     return (rows * _COLUMNS).reshape(-1)
