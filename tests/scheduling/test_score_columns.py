@@ -14,7 +14,7 @@ from gosched.core.spec.placement_rules import Strategy
 from gosched.scheduling import View
 from gosched.scheduling.placement.free_capacity import FreeCapacity
 from gosched.scheduling.placement.free_devices import Slot
-from gosched.scheduling.placement.score_columns import ScoreColumns
+from gosched.scheduling.placement.score_columns import ScoreColumns, cpu_is_short
 from gosched.scheduling.snapshot.task_requests import TaskRequest, pending_gang
 from tests.scheduling.support.cluster import group, job, node, view_of
 
@@ -69,6 +69,29 @@ def compare(columns: ScoreColumns, anew: ScoreColumns, capacity: FreeCapacity, r
     assert [columns.device(request, row) for row in rows] == [anew.device(request, row) for row in rows]
     assert len(set(columns.keys(request).tolist())) == NODES
     return fits
+
+
+@pytest.mark.parametrize(
+    ("cpus", "without_gpus", "asks", "short"),
+    [
+        pytest.param(16, 0, [(4, 1000)], False, id="as many as the GPUs' tasks ask for"),
+        pytest.param(15, 0, [(4, 1000)], True, id="fewer"),
+        pytest.param(16, 0, [(4, 1000), (1, 0)], True, id="and a task without GPUs takes one"),
+        pytest.param(16, 4, [(4, 1000), (1, 0)], False, id="which it finds elsewhere"),
+        pytest.param(16, 99, [(5, 1000)], True, id="CPUs elsewhere are of no use to GPUs"),
+        pytest.param(16, 0, [(2, 500)], False, id="shares count in part"),
+        pytest.param(16, 0, [], False, id="no live jobs"),
+    ],
+)
+def test_cpus_are_short_where_they_run_out_before_gpus(
+    cpus: int, without_gpus: int, asks: list[tuple[int, int]], short: bool
+) -> None:
+    nodes = [node("gpus", cpu=cpus, gpu=4)] + [node("cpus", cpu=without_gpus, gpu=0)] * bool(without_gpus)
+    jobs = [
+        job(i, replace(group(cpu=cpu), resources=Resources(cpu_millis=cpu * MILLI, gpu_millis=gpu)))
+        for i, (cpu, gpu) in enumerate(asks, 1)
+    ]
+    assert cpu_is_short(view_of(nodes, jobs)) is short
 
 
 @pytest.mark.parametrize("strategy", SCORED)

@@ -46,7 +46,8 @@ class ScoreColumns:
         )
         self._expected_waste: ExpectedWaste | None = None
         if strategy is Strategy.EXPECTED_WASTE:
-            self._expected_waste = ExpectedWaste(self._workload, self._model_ok)
+            devices = capacity.devices.gpu_free.shape[1]
+            self._expected_waste = ExpectedWaste(self._workload, self._model_ok, devices, cpu_short=cpu_is_short(view))
         self._columns: dict[tuple[int, int], _Column] = {}
 
     def keys(self, request: TaskRequest) -> IntArray:
@@ -87,6 +88,23 @@ class ScoreColumns:
         )
         column.keys[rows] = (_BEST_SCORE - scores) * len(self._capacity.nodes) + rows
         column.devices[rows] = devices
+
+
+def cpu_is_short(view: View) -> bool:
+    """Return whether nodes with GPUs would run out of CPUs before GPUs, if tasks came as the live jobs' tasks are.
+
+    Tasks without GPUs take the CPUs of nodes without GPUs first.
+    """
+    kinds = view.workload.items()
+    gpu = sum([kind.gpu_millis * count for kind, count in kinds])
+    beside_gpus = sum([kind.cpu_millis * count for kind, count in kinds if kind.gpu_millis])
+    alone = sum([kind.cpu_millis * count for kind, count in kinds if not kind.gpu_millis])
+    capacity = view.nodes.capacity
+    with_gpus = capacity[:, Column.GPU] > 0
+    all_gpu = int(capacity[:, Column.GPU].sum())
+    cpu, cpu_elsewhere = (int(capacity[rows, Column.CPU].sum()) for rows in (with_gpus, ~with_gpus))
+    # Both sides times `gpu`, so that integers do: what is asked for by the time that all GPUs are.
+    return beside_gpus * all_gpu + max(alone * all_gpu - cpu_elsewhere * gpu, 0) > cpu * gpu
 
 
 def _suits(nodes: NodeColumns, kinds: list[NodeFilter]) -> BoolArray:
