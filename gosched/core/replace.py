@@ -10,7 +10,8 @@ slots, and takes its fields as they are given (no `__post_init__`, no field with
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import fields, make_dataclass
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -38,14 +39,22 @@ def draft_of(kind: type) -> type:
     that is no record."""
     if hasattr(kind, "__post_init__") or not all(field.init for field in fields(kind)):
         raise TypeError(f"{kind.__name__} does more than to take its fields")
-    plain = {"__slots__": vars(kind)["__slots__"], "__setattr__": object.__setattr__}  # not that of a frozen base
+    slots = kind.__slots__  # type: ignore[attr-defined] # a record has some, its own ones
+    plain = {"__slots__": slots, "__setattr__": object.__setattr__}  # not that of a frozen base
     return type(f"{kind.__name__}Draft", kind.__bases__, plain)
 
 
 def _copier(kind: type) -> Callable[[Any], Any]:
-    """Return what copies a record into a draft: written out, since a loop over names takes four times as long."""
-    lines = "".join(f"    d.{field.name} = r.{field.name}\n" for field in fields(kind))
-    scope: dict[str, Any] = {"new": object.__new__, "draft": draft_of(kind)}
-    exec(f"def copy(r):\n    d = new(draft)\n{lines}    return d\n", scope)  # noqa: S102 - names from our own classes only
-    copy: Callable[[Any], Any] = scope["copy"]
+    """Return what copies a record into a draft."""
+    draft, names = draft_of(kind), [field.name for field in fields(kind)]
+    values = attrgetter(*names) if len(names) > 1 else lambda record: (getattr(record, names[0]),)
+    # Written out by `dataclasses`, which a loop over the names is half as fast as.
+    fill: Callable[..., None] = make_dataclass("Fill", names).__init__  # type: ignore[misc] # never called as a method
+    new = object.__new__
+
+    def copy(record: Any) -> Any:
+        copied: Any = new(draft)
+        fill(copied, *values(record))
+        return copied
+
     return copy
