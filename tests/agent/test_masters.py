@@ -108,9 +108,9 @@ def test_an_epoch_that_no_leader_can_have_is_refused_and_the_masters_are_asked(
         agent.call("FreezeTasks", freeze)
     assert "heard of epoch 1 last" in refused.value.details()
     wait_for(lambda: len(master.heartbeats) > beats, why="it asks at once")
-    agent.run(shell("j1/main/0.1", "exit 0"), epoch=1 + MAX_EPOCH_JUMP)  # elections that it has not heard of yet
-    master.epoch = 2 + MAX_EPOCH_JUMP
-    agent.run(shell("j1/main/1.1", "exit 0"), epoch=1 + MAX_EPOCH_JUMP)
+    master.epoch = 1 + MAX_EPOCH_JUMP
+    agent.run(shell("j1/main/0.1", "exit 0"), epoch=master.epoch)  # elections that it has not heard of yet
+    agent.run(shell("j1/main/1.1", "exit 0"), epoch=master.epoch)
     master.await_end("j1/main/1.1")
 
 
