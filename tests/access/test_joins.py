@@ -336,7 +336,15 @@ def test_operators_make_list_and_revoke_tokens_and_users_do_not(tmp_path: Path) 
                 request = join_pb2.CreateJoinTokenRequest(name="t", lasts_ms=1000)
                 assert (await refusal(stub.CreateJoinToken(request)))[0] == "PERMISSION_DENIED"
                 assert (await refusal(stub.ListJoinTokens(join_pb2.ListJoinTokensRequest())))[0] == "PERMISSION_DENIED"
-            for bad in ({"lasts_ms": 0}, {"lasts_ms": 10**12}, {"name": ""}, {"node": "[a-z]"}, {"hosts": ["*"]}):
+            bad_requests: list[dict[str, Any]] = [
+                {"lasts_ms": 0},
+                {"lasts_ms": 10**12},
+                {"name": ""},
+                {"node": "[a-z]"},
+                {"hosts": ["*"]},
+                {"labels": {"gosched.io/node": "another"}},
+            ]
+            for bad in bad_requests:
                 request = join_pb2.CreateJoinTokenRequest(**{"name": "t", "lasts_ms": 1000, **bad})
                 assert (await refusal(operator(stage).CreateJoinToken(request)))[0] == "INVALID_ARGUMENT"
             await operator(stage).RevokeJoinToken(join_pb2.RevokeJoinTokenRequest(id=made.token.id))

@@ -16,6 +16,7 @@ import structlog
 
 from gosched.config import ConfigError
 from gosched.config.address import split_address
+from gosched.config.node_labels import NODE_LABEL
 from gosched.core.commands.join import CreateJoinToken, RenewJoinedNode, RevokeJoinToken, UseJoinToken
 from gosched.core.features import FeatureLevel
 from gosched.core.limits import MAX_DURATION_MS, MAX_NAME_LENGTH
@@ -128,6 +129,8 @@ class JoinService(join_pb2_grpc.JoinServiceServicer):
             raise unmet("agents have nowhere to join: set server.token_addr on the masters")
         if not 0 < request.lasts_ms <= MAX_DURATION_MS:
             raise invalid("lasts_ms: a token lasts longer than nothing and at most 366 days")
+        if NODE_LABEL in request.labels:
+            raise invalid(f"labels: each agent gives the label {NODE_LABEL} itself, the id of its node: leave it out")
         token_id, secret = new_join_token(pins_of(self.tls))
         now_ms = self.clock.now_ms()
         token = JoinToken(
