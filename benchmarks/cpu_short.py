@@ -12,9 +12,7 @@ from benchmarks import openb
 from gosched.core.records.job import Job
 from gosched.core.records.node import Node
 from gosched.core.resources import MILLI, Resources
-from gosched.core.spec.job_spec import JobSpec
 from gosched.core.spec.placement_rules import Strategy
-from gosched.core.spec.policies import GangPolicy
 from gosched.core.spec.task_group import TaskGroup
 
 ASKED = 1.2
@@ -37,7 +35,7 @@ def draw(seed: int, strategy: Strategy) -> openb.Run:
         arrived += resources.gpu_millis
         if arrived > gpu_millis * openb.ARRIVED_PERCENT // 100:
             break
-        jobs.append(_job(len(jobs), TaskGroup(name="task", count=1, resources=resources, strategy=strategy)))
+        jobs.append(openb.job_of(len(jobs), TaskGroup(name="task", count=1, resources=resources, strategy=strategy)))
     return openb.Run(nodes=[_node(i, each) for i, each in enumerate(capacities)], jobs=jobs, gpu_millis=gpu_millis)
 
 
@@ -70,13 +68,4 @@ def _node(index: int, capacity: Resources) -> Node:
         incarnation="1",
         registered_at_ms=0,
         changed_at_ms=0,
-    )
-
-
-def _job(sequence: int, group: TaskGroup) -> Job:
-    return Job(
-        id=f"j{sequence:06}",
-        spec=JobSpec(name=f"j{sequence}", queue="default", gang=GangPolicy(min_tasks=1), groups=(group,)),
-        sequence=sequence,
-        submitted_at_ms=sequence,
     )

@@ -102,6 +102,11 @@ def _job(sequence: int, row: dict[str, str], strategy: Strategy) -> Job:
         affinity=(Affinity(label=_MODEL, op=LabelOp.IN, values=models),) if gpus and models else (),
         strategy=strategy,
     )
+    return job_of(sequence, group)
+
+
+def job_of(sequence: int, group: TaskGroup) -> Job:
+    """Return a job of one group that arrives as the `sequence`-th."""
     return Job(
         id=f"j{sequence:06}",
         spec=JobSpec(name=f"j{sequence}", queue="default", gang=GangPolicy(min_tasks=1), groups=(group,)),

@@ -76,8 +76,7 @@ def growth(report: Report) -> None:
     waiting = (100, 200) if report.smoke else (1000, 10_000, 100_000, 1_000_000)
     blocked, one_more = [], []
     for jobs in waiting:
-        state = _state(cluster, [_too_large(i) for i in range(jobs)])
-        _fill(state, 50)
+        state = _blocked_state(cluster, jobs)
         blocked.append(_cycle(report, state, BOUNDED, clock=time.process_time)[0])
         report.add(f"planner_growth_blocked_cycle_{jobs}_jobs", blocked[-1] * 1000, "ms", jobs)
         one_more.append(_one_more(state, jobs))
@@ -134,14 +133,18 @@ def _placements(report: Report, name: str, state: ClusterState, enough: float = 
 
 
 def _blocked(report: Report, name: str, nodes: list[Node], count: int) -> None:
+    seconds, plan = _cycle(report, _blocked_state(nodes, count), BOUNDED)
+    if plan.tasks:
+        raise SystemExit(f"{name}: {plan.tasks} tasks were placed; none should fit")
+    report.add(name, seconds * 1000, "ms", count)
+
+
+def _blocked_state(nodes: list[Node], count: int) -> ClusterState:
     """Every job asks for something else, the cluster has room for none, and its amounts alone do not show it: half of
     each node is free, and all ask for a little more than that."""
     state = _state(nodes, [_too_large(i) for i in range(count)])
     _fill(state, 50)
-    seconds, plan = _cycle(report, state, BOUNDED)
-    if plan.tasks:
-        raise SystemExit(f"{name}: {plan.tasks} tasks were placed; none should fit")
-    report.add(name, seconds * 1000, "ms", count)
+    return state
 
 
 def _idle(report: Report, name: str, nodes: list[Node]) -> None:

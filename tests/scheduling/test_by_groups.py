@@ -21,14 +21,8 @@ def test_it_is_made_once_for_the_same_groups_and_number() -> None:
 
     follows = ByGroups(make)
     a, b = group("a"), group("b")
-    assert [follows((a,)), follows((a,)), follows((a,), 1), follows((a, b)), follows((b, a)), follows((a,))] == [
-        1,
-        1,
-        2,
-        3,
-        4,
-        1,
-    ]
+    numbers = [follows((a,)), follows((a,)), follows((a,), 1), follows((a, b)), follows((b, a)), follows((a,))]
+    assert numbers == [1, 1, 2, 3, 4, 1]
     assert made == [((a,), 0), ((a,), 1), ((a, b), 0), ((b, a), 0)]
 
 
