@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from gosched.observe.tracing_otlp import DELAY_S, SEND_S
 from tests.integration.support import PATIENCE_S, until
 
 BUILD = Path(__file__).parents[2] / "tools" / "otel_collector.sh"
@@ -86,8 +87,8 @@ class OtelCollector:
     def trace(self, trace_id: str) -> list[Seen]:
         return [span for span in self.spans() if span.trace_id == trace_id]
 
-    def until_quiet(self, seconds: float = 2.5) -> None:
-        """Returns once nothing has come for longer than a daemon keeps its spans."""
+    def until_quiet(self, seconds: float = DELAY_S + SEND_S + 2) -> None:
+        """Returns once nothing has come for longer than a daemon keeps its spans, and tries to send those before."""
         size, since = -1, time.monotonic()
         ends = since + PATIENCE_S
         while time.monotonic() - since < seconds:

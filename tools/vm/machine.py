@@ -1,17 +1,23 @@
 """Boots a guest, runs one command in it, and brings back its exit code, its output and its files.
 
 Invariant: it ends, with a result or with an error that shows the console's last words; nothing of it is left.
+
+A guest's beat (start.sh) comes on its second serial line, whatever the command does. Where it stays away, the guest's
+kernel or its emulator hangs, which both do now and then.
 """
 
 from __future__ import annotations
 
 import io
 import os
+import re
 import shlex
 import shutil
+import socket
 import subprocess
 import tarfile
 import tempfile
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,16 +28,25 @@ CPUS = 2
 MEMORY_MB = 1024  # of each of the two NUMA nodes
 RESULTS_MB = 64
 SCRATCH_MB = 1024
+STILL_S = (
+    300.0  # without a beat, of which one is due every five seconds: its host may leave the guest a tenth of a core
+)
+BEATS = "beats"  # what came on the second serial line
+MONITOR = "monitor"
 _SCRATCH = "gosched-vm-"  # and the maker's process, in the name of a guest's directory
 # No mitigations and no address randomness: they cost time under emulation and protect nobody here.
 KERNEL_LINE = (
-    "console=ttyS0 quiet loglevel=3 panic=-1 cgroup_no_v1=all psi=1 hugepages=8"
+    "console=ttyS0 quiet loglevel=4 panic=-1 cgroup_no_v1=all psi=1 hugepages=8"
     " mitigations=off nokaslr random.trust_cpu=on"
 )
 
 
 class GuestFailed(Exception):
     """The guest did not come to an end; the message shows why, as far as the console tells."""
+
+
+class GuestStandsStill(GuestFailed):
+    """Nothing runs in the guest any more, not even its beat: no fault of the command's, so another guest may do it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,9 +58,10 @@ class Result:
     files: dict[str, bytes]
 
 
-def run_in_guest(command: Sequence[str], *, limit_s: float, systemd: bool = False) -> Result:
+def run_in_guest(command: Sequence[str], *, limit_s: float, systemd: bool = False, still_s: float = STILL_S) -> Result:
     """Runs the command in the checkout's directory of a fresh guest: as a child of its process 1, or as a service where
-    that is systemd. `limit_s` is of the guest, not of making it. Raises GuestFailed."""
+    that is systemd. `limit_s` is of the guest, not of making it. Raises GuestFailed, and GuestStandsStill after
+    `still_s` without a beat."""
     _remove_abandoned()
     with tempfile.TemporaryDirectory(prefix=f"{_SCRATCH}{os.getpid()}-") as directory:
         scratch = Path(directory)
@@ -63,18 +79,51 @@ def run_in_guest(command: Sequence[str], *, limit_s: float, systemd: bool = Fals
                 _qemu(made, scratch), stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, cwd=scratch
             )
             try:
-                machine.wait(limit_s)
-                ended = "ended without a result"
-            except subprocess.TimeoutExpired:
-                ended = f"was not done within {limit_s:g} s"
+                trouble = _await_end(machine, scratch, limit_s, still_s)
             finally:
                 machine.kill()
                 machine.wait(30)
         text = console.read_bytes().decode(errors="replace").replace("\r", "")
         files = _results(scratch / "results")
         if "exit_code" not in files:
-            raise GuestFailed(f"the guest {ended}; its last words:\n{text[-3000:]}")
+            trouble = trouble or GuestFailed("the guest ended without a result")
+            raise type(trouble)(f"{trouble}; its last words:\n{text[-3000:]}")
         return Result(exit_code=int(files.pop("exit_code")), console=text, files=files)
+
+
+def _await_end(machine: subprocess.Popen[bytes], scratch: Path, limit_s: float, still_s: float) -> GuestFailed | None:
+    """Returns what went wrong, None if it ended by itself."""
+    began = heard = time.monotonic()
+    beats = 0
+    while machine.poll() is None:
+        now = time.monotonic()
+        if now - began >= limit_s:
+            return GuestFailed(f"the guest was not done within {limit_s:g} s")
+        if (scratch / BEATS).exists() and (size := (scratch / BEATS).stat().st_size) > beats:
+            beats, heard = size, now
+        elif now - heard >= still_s:
+            return GuestStandsStill(f"the guest has stood still for {still_s:g} s; its CPUs: {_cpus(scratch)}")
+        time.sleep(0.2)
+    return None
+
+
+def _cpus(scratch: Path) -> str:
+    """Where each CPU of the guest is, twice, as the emulator's monitor tells: a loop, an idle one, or no answer."""
+    seen = []
+    for _ in range(2):
+        try:
+            with socket.socket(socket.AF_UNIX) as monitor:
+                monitor.settimeout(10)
+                monitor.connect(str(scratch / MONITOR))
+                monitor.sendall(b"info registers -a\n")
+                told = b""
+                while told.count(b"RIP=") < CPUS:
+                    told += monitor.recv(65536) or b"RIP=" * CPUS
+        except OSError as error:
+            return f"the monitor does not answer ({error})"
+        seen.append(" ".join(re.findall(r"RIP=\S+|HLT=\d", told.decode(errors="replace"))))
+        time.sleep(1)
+    return ", then ".join(seen)
 
 
 def _remove_abandoned() -> None:
@@ -111,6 +160,7 @@ def _qemu(made: Parts, scratch: Path) -> list[str]:
         words += ["-object", f"memory-backend-ram,id=m{node},size={MEMORY_MB}M"]
         words += ["-numa", f"node,nodeid={node},cpus={node},memdev=m{node}"]
     words += ["-nodefaults", "-no-user-config", "-display", "none", "-nic", "none", "-no-reboot", "-serial", "stdio"]
+    words += ["-serial", f"file:{scratch / BEATS}", "-monitor", f"unix:{scratch / MONITOR},server=on,wait=off"]
     words += ["-kernel", str(made.kernel), "-initrd", str(made.initramfs), "-append", KERNEL_LINE]
     drives = [
         (made.root, "snapshot=on"),

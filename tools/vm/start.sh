@@ -14,5 +14,7 @@ ip link set lo up
 hostname guest
 mount -t ext4 /dev/vdd /disk
 tar -x -f /dev/vdb -C /
+# The beat: whoever started the guest knows by it that it lives.
+(echo -1000 >/proc/self/oom_score_adj && while echo; do sleep 5; done) >/dev/ttyS1 &
 [ ! -e /with-systemd ] || exec /lib/systemd/systemd --unit=guest.service --show-status=no --default-standard-output=tty
 exec /sbin/finish
