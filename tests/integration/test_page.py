@@ -12,7 +12,9 @@ from selenium.webdriver.support.ui import Select
 
 from gosched.cli.local_cluster import AgentShape, LocalCluster
 from gosched.cli.local_program import Program
+from gosched.client import GoSchedClient
 from gosched.core.records.job import JobState
+from gosched.core.records.task import TaskState
 from tests.integration.browser import NARROW, WIDE, Browser, chromium
 from tests.integration.support import PATIENCE_S, kill_whole, until, until_all_serve
 
@@ -36,7 +38,8 @@ estimate: 1h
 resources: {cpu: 500m, memory: 16Mi}
 run: 'i=0; while true; do i=$((i+1)); echo "step $i of $GOSCHED_TASK_INDEX"; sleep 0.5; done'
 """
-WAITS = "name: waits\nqueue: research.vision\ncount: 3\nresources: {cpu: 1, memory: 16Mi}\nrun: sleep 600\n"
+LONG = "sleep 600" + " # and so on" * 100  # it has a scroll bar of its own
+WAITS = f"name: waits\nqueue: research.vision\ncount: 3\nresources: {{cpu: 1, memory: 16Mi}}\nrun: '{LONG}'\n"
 SWEEP = "name: sweep\narray: {range: 0-3}\nresources: {cpu: 10m, memory: 16Mi}\nrun: 'true'\n"
 FITS = "return document.documentElement.scrollWidth <= window.innerWidth"
 EVIL = "<img src=x onerror=\"document.title='broken'\"><script>document.title='broken'</script>"
@@ -221,6 +224,34 @@ def test_a_job_is_cancelled_only_after_a_question(cluster: LocalCluster, browser
         browser.find("form[action$='/cancel'] button").send_keys(Keys.ENTER)
         browser.find("dialog[open] button[value=yes]").send_keys(Keys.ENTER)
         browser.wait_for(lambda: browser.text("#state") == "CANCELLED", "it is cancelled, and the page says so")
+
+
+def test_an_elastic_job_is_scaled_by_a_number_that_is_asked_for(cluster: LocalCluster, browser: Browser) -> None:
+    elastic = "name: elastic\ncount: 3\ngang: {min: 1}\nresources: {cpu: 10m, memory: 16Mi}\nrun: sleep 600\n"
+    with cluster.client() as client:
+        job = client.submit(elastic).job_id
+        browser.open(url(follower(cluster), f"/jobs/{job}"))
+        browser.wait_for(lambda: browser.text("#state") == "RUNNING", "it runs")
+        until(lambda: running(client, job) == 3, "all its tasks run")
+        browser.find("form[action$='/scale'] button").click()
+        number = browser.find("dialog[open] input")
+        assert number.get_attribute("value") == "3"
+        assert browser.accessibility() == []
+        for text, left in (("4", 1), ("", 1), ("1", 0)):
+            number.clear()
+            number.send_keys(text, Keys.ENTER)
+            browser.wait_for(lambda n=left: len(browser.all("dialog[open]")) == n, f"{text!r} is taken or not")
+        until(lambda: running(client, job) == 1, "the others are stopped")
+        browser.find("form[action$='/scale'][data-now='1'] button").click()
+        assert browser.find("dialog[open] input").get_attribute("value") == "1"
+        browser.find("dialog[open] button[type=button]").click()
+        browser.wait_for(lambda: not browser.all("dialog"), "the question is gone")
+        client.cancel(job)
+    assert browser.problems() == []
+
+
+def running(client: GoSchedClient, job: str) -> int:
+    return sum(task.state is TaskState.RUNNING for task in client.get_job(job).tasks)
 
 
 def test_usage_is_drawn_while_it_is_looked_at(cluster: LocalCluster, browser: Browser) -> None:

@@ -15,6 +15,17 @@ from gosched.master.web.sources import Sources
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Amount:
+    """A number that is asked for with the question."""
+
+    #: As in the query of the REST route.
+    name: str
+    least: int
+    most: int
+    now: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Action:
     """What can be done to a job now."""
 
@@ -26,6 +37,7 @@ class Action:
     done: str
     #: It ends what runs.
     harms: bool = False
+    amount: Amount | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,5 +98,10 @@ def actions_of(job: Job) -> tuple[Action, ...]:
         found.append(Action(name="suspend", question=question, done="It is suspended.", harms=True))
         question = "Stop its tasks, and put it back into its queue?"
         found.append(Action(name="requeue", question=question, done="It is back in its queue.", harms=True))
+    least, most = job.spec.gang.min_tasks, job.spec.task_count
+    if least < most and not job.spec.is_parent:
+        amount = Amount(name="tasks", least=least, most=most, now=job.wanted or most)
+        question = f"How many tasks shall it have, from {least} to {most}? Those beyond that are stopped."
+        found.append(Action(name="scale", question=question, done="It is scaled.", amount=amount))
     cancel = Action(name="cancel", question="End it for good?", done="It is cancelled.", harms=True)
     return (*found, cancel)

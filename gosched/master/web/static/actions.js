@@ -1,5 +1,6 @@
 // Forms that change something: `<form class="js" data-api action="/api/v1/..." data-done="..." data-confirm="...">`.
-// The fields become JSON, the answer is said in words, and what the page shows is asked for again. Only a script of
+// The fields become JSON, the answer is said in words, and what the page shows is asked for again. With the question,
+// a number may be asked for, which goes into the query: `data-amount="its name" data-least data-most data-now`. Only a script of
 // this site can send such a request: JSON from another site is refused by the browser before it is sent.
 "use strict";
 (() => {
@@ -21,10 +22,10 @@
     if (!failed) setTimeout(() => { if (notice.textContent === text) notice.hidden = true; }, 6000);
   }
 
-  async function send(form, button) {
+  async function send(form, button, query = "") {
     button.disabled = true;
     try {
-      const answer = await fetch(form.getAttribute("action"), {
+      const answer = await fetch(form.getAttribute("action") + query, {
         method: form.dataset.method || "POST",
         headers: { "Content-Type": "application/json", "Idempotency-Key": crypto.getRandomValues(new Uint32Array(4)).join("-") },
         body: JSON.stringify(fields(form)),
@@ -42,29 +43,37 @@
   }
 
   // A question before what cannot be taken back. Escape and "Leave it" answer no.
-  function ask(question, answer, then) {
+  function ask(asking, answer, then) {
     const dialog = document.createElement("dialog");
     const words = document.createElement("p");
     words.id = "question";
-    words.textContent = question;
+    words.textContent = asking.confirm;
     dialog.setAttribute("aria-labelledby", words.id);
     const form = document.createElement("form");
     form.method = "dialog";
     form.className = "actions";
-    for (const [text, value] of [["Leave it", "no"], [answer, "yes"]]) {
-      const button = document.createElement("button");
-      button.textContent = text;
-      button.value = value;
-      form.append(button);
-    }
-    form.lastChild.className = "danger";
+    const [no, yes] = ["Leave it", answer].map((text) => Object.assign(document.createElement("button"), { textContent: text }));
+    no.type = "button"; // or the key Enter in the field would press it
+    no.addEventListener("click", () => dialog.close());
+    yes.value = "yes";
+    yes.className = "danger";
+    form.append(...(asking.amount ? [amount(asking)] : []), no, yes);
     dialog.append(words, form);
     dialog.addEventListener("close", () => {
+      const query = new URLSearchParams(new FormData(form)).toString();
       dialog.remove();
-      if (dialog.returnValue === "yes") then();
+      if (dialog.returnValue === "yes") then(query && `?${query}`);
     });
     document.body.append(dialog);
     dialog.showModal();
+  }
+
+  function amount(asking) {
+    const field = document.createElement("input");
+    const { amount: name, least: min, most: max, now: value } = asking;
+    Object.assign(field, { type: "number", required: true, name, min, max, value });
+    field.setAttribute("aria-labelledby", "question");
+    return field;
   }
 
   document.addEventListener("submit", (event) => {
@@ -73,6 +82,6 @@
     event.preventDefault();
     const button = event.submitter || form.querySelector("button");
     if (!form.dataset.confirm) send(form, button);
-    else ask(form.dataset.confirm, button.textContent, () => send(form, button));
+    else ask(form.dataset, button.textContent, (query) => send(form, button, query));
   });
 })();
