@@ -76,7 +76,9 @@ def marked(word: str) -> list[psutil.Process]:
 
 def test_a_srun_that_does_not_read_holds_up_no_other_step(user: User) -> None:
     """What the first one writes is more than all buffers on its way hold."""
-    script = "srun -n1 --overlap head -c 40000000 /dev/zero | (sleep 1; srun -n1 --overlap echo inner; wc -c)"
+    script = (
+        "srun -n1 --overlap head -c 40000000 /dev/zero | (sleep 1; srun -n1 --overlap echo inner </dev/null; wc -c)"
+    )
     code, said = user.result("-N1", "-n2", "--time=5", script=script)
     assert (code, said.split()) == (0, ["inner", "40000000"])
 
@@ -104,6 +106,35 @@ def test_steps_share_the_places_of_the_job_and_wait_for_each_other(user: User) -
         "srun: nowhere: no node of this job; it has " + out.partition("; it has ")[2].partition("\n")[0],
         "no such node: 1", "killed: 137", "0: err", "0: out", "1: err", "1: out", "0 is here", "1 is here", "3000000",
     ]  # fmt: skip
+
+
+def test_the_input_of_a_step_goes_to_the_ranks_that_read_and_keeps_nothing_waiting(user: User) -> None:
+    script = """
+    seq 300000 | srun -n3 -N3 sh -c 'sum=$(md5sum); sleep 0.$SLURM_PROCID; echo all $sum'
+    seq 300000 | srun -n2 sh -c 'head -n 1 | sed "s/^/begin /"'
+    yes | srun -n2 true && echo not read
+    srun -n1 echo stays open < <(sleep 600)
+    yes | srun -n3 sh -c '[ $SLURM_PROCID = 1 ] && exec sleep 1; [ $SLURM_PROCID = 2 ] && kill -9 $$; head -c 2'
+    echo ended with $?
+    """
+    code, said = user.result("-N3", "--ntasks-per-node=1", "--time=5", script=script)
+    assert code == 0
+    lines = [line for line in said.splitlines() if not line.startswith("srun:")]
+    assert lines[:3] == ["all daef482d6c698625ab13d987d14e8781 -"] * 3
+    assert lines[3:] == ["begin 1", "begin 1", "not read", "stays open", "y", "ended with 137"]
+
+
+@pytest.mark.parametrize(
+    ("option", "why"),
+    [
+        ("-i 2", "--input: the ranks of the step are 0 to 1"),
+        ("-i no/such", "no/such: No such file or directory"),
+        ("-i in-%t", "a file for each rank is read by the rank"),
+    ],
+)
+def test_an_input_that_no_rank_can_have_is_an_error(user: User, option: str, why: str) -> None:
+    code, said = user.result("-N1", "-n2", "--time=5", script=f"echo x | srun {option} cat")
+    assert (code, why in said) == (1, True), said
 
 
 def test_nothing_of_a_job_outlives_its_script_or_its_cancellation(user: User, cluster: LocalCluster) -> None:

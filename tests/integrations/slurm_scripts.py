@@ -1,4 +1,4 @@
-"""Twenty-one batch scripts after what the documentation of public clusters shows: what they ask for, and what they do.
+"""Twenty-two batch scripts after what the documentation of public clusters shows: what they ask for, and what they do.
 
 Programs of the scripts are stand-ins, which `tools_for_scripts` writes. `asks` is what the job file must have: the
 tasks of each group, the CPUs of each, and more keys where a script is about them. A script that is refused names the
@@ -265,6 +265,21 @@ raise SystemExit(subprocess.run(["srun", "sh", "-c", "exit 6"]).returncode)
         text="#!/bin/bash\n#SBATCH --mail-type=END,FAIL\n#SBATCH --mail-user=me@example.org\nsimulate\n",
         refused="--mail-type",
         compared=False,
+    ),
+    Case(
+        name="input",
+        text="""#!/bin/bash
+#SBATCH --ntasks=3
+echo lines >input.txt
+srun sh -c 'echo rank $SLURM_PROCID: $(cat)' <<END
+of a document
+END
+seq 30000 | srun -n 2 wc
+srun -n 2 --input input.txt sh -c 'echo rank $SLURM_PROCID: $(cat)'
+echo one | srun -i 1 sh -c 'echo rank $SLURM_PROCID: $(cat)'
+echo none | srun -i none sh -c 'echo rank $SLURM_PROCID: $(cat)'
+""",
+        groups=((3, 1),),
     ),
     Case(
         name="whole-nodes",

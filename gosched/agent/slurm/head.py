@@ -17,6 +17,7 @@ from typing import Any
 from gosched.agent.mpi.channel import GREETING_S, Channel, Message, NotTrusted, accept
 from gosched.agent.mpi.job import JOIN_S, failed
 from gosched.agent.slurm.script import BatchScript
+from gosched.agent.slurm.step_input import ALL, Passing
 from gosched.integrations.slurm.steps import DoesNotFit, Layout, Room, StepRequest
 from gosched.integrations.slurm.variables import nodes_of, rank_variables
 
@@ -30,6 +31,7 @@ class Step:
 
     srun: Channel
     layout: Layout
+    passing: Passing
     #: Its ranks that have not ended.
     left: set[int] = field(default_factory=set)
     #: What srun is still to be told, with the member that it came from. A rank writes on once that was taken, so it is
@@ -140,6 +142,10 @@ class Head:
     def _on_rank(self, member: Channel, message: Message) -> None:
         """Take what a rank wrote, or its end, for its srun."""
         step = self._steps.get(message["step"])
+        if message["did"] == "took":
+            if step is not None:
+                step.passing.on_taken(message["task"])
+            return
         if step is not None and step.is_followed:
             step.untold.put_nowait((member, message))
         else:
@@ -152,6 +158,7 @@ class Head:
     def _on_lost(self, index: int) -> None:
         """End the ranks of a task that is gone. gosched finds out what became of it, and stops the others."""
         for number, step in [*self._steps.items()]:
+            step.passing.on_taken(index)
             for rank in sorted(step.left):
                 if step.layout.places[rank].task == index:
                     lost = {"did": "exit", "step": number, "rank": rank, "code": _LOST}
@@ -188,7 +195,8 @@ class Head:
             if layout is None:
                 return
         number, self._count = self._count, self._count + 1
-        step = self._steps[number + 1] = Step(srun=srun, layout=layout, left=set(range(len(layout.places))))
+        left = set(range(len(layout.places)))
+        step = self._steps[number + 1] = Step(srun=srun, layout=layout, passing=Passing(srun), left=left)
         telling = None
         try:
             srun.send(
@@ -197,13 +205,18 @@ class Head:
                 hosts=_hosts(layout),
                 per_node=layout.per_node,
                 ranks=[each.node for each in layout.places],
+                takes_input=True,
             )
             await srun.flush()
             telling = asyncio.create_task(self._tell(step))
             if hello["command"]:  # else it only holds the places, for an mpiexec
                 await self._start(number, step, hello)
             async for message in srun.messages():
-                self._signal(number + 1, message["signal"])
+                if "input" in message:
+                    tasks = {place.task for rank, place in enumerate(layout.places) if _has_input(hello, rank)}
+                    step.passing.pass_on(message["input"], number + 1, tasks, self._members)
+                else:
+                    self._signal(number + 1, message["signal"])
         finally:
             step.is_followed = False
             if telling is not None:
@@ -245,6 +258,7 @@ class Head:
                 command=hello["command"],
                 env=hello["env"],
                 cwd=hello["cwd"],
+                input=_has_input(hello, rank),
                 variables=rank_variables(number, rank, place.local, place.node, layout.nodes, layout.per_node),
                 gpus=self._script.batch.gpus_per_task,
                 place=before.get(place.task, 0),
@@ -272,6 +286,10 @@ class Head:
             elif not found.done():
                 still.append((request, found))
         self._waiting = still
+
+
+def _has_input(hello: Message, rank: int) -> bool:
+    return hello.get("input") in (ALL, rank)
 
 
 def _taken(member: Channel, message: Message) -> None:

@@ -12,9 +12,11 @@ import os
 import signal
 import socket
 import time
+from collections.abc import Coroutine
 
 from gosched.agent.mpi.channel import Channel, Message, NotTrusted, connect
 from gosched.agent.mpi.job import HOLD_S, JOIN_S, failed
+from gosched.agent.slurm.step_input import RankInputs
 
 _AGAIN_S = 0.2
 _CHUNK = 32 * 1024
@@ -39,6 +41,7 @@ class Member:
         self._works: set[asyncio.Task[None]] = set()
         #: How many chunks each rank may write on, by step and rank.
         self._free: dict[tuple[int, int], asyncio.Semaphore] = {}
+        self._inputs = RankInputs()
 
     async def run(self) -> int:
         """Return the exit code of the task, once the head says that the job ends."""
@@ -56,9 +59,11 @@ class Member:
             async for message in channel.messages():
                 match message["do"]:
                     case "start":
-                        work = asyncio.create_task(self._rank(channel, message))
-                        self._works.add(work)
-                        work.add_done_callback(self._works.discard)
+                        if message.get("input"):  # a head of an earlier release knows of none
+                            self._inputs.expect(message["step"], message["rank"])
+                        self._begin(self._rank(channel, message))
+                    case "input":
+                        self._begin(self._give(channel, message))
                     case "signal":
                         self._signal(message["step"], message["number"])
                     case "go on":
@@ -92,6 +97,16 @@ class Member:
                     raise
             await asyncio.sleep(_AGAIN_S)
 
+    def _begin(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.create_task(work)
+        self._works.add(task)
+        task.add_done_callback(self._works.discard)
+
+    async def _give(self, channel: Channel, message: Message) -> None:
+        await self._inputs.give(message["step"], message["part"])
+        channel.send(did="took", step=message["step"], task=self._index)
+        await channel.flush()
+
     def _signal(self, step: int, number: int) -> None:
         """Send a signal to the ranks of a step."""
         if number in _ENDING:
@@ -120,7 +135,7 @@ class Member:
                 *message["command"],
                 env=env,
                 cwd=cwd,
-                stdin=asyncio.subprocess.DEVNULL,
+                stdin=asyncio.subprocess.PIPE if message.get("input") else asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
                 start_new_session=True,
@@ -130,8 +145,10 @@ class Member:
             text = f"gosched: {message['command'][0]}: {error.strerror if isinstance(error, OSError) else error}\n"
             channel.send(did="output", step=step, rank=rank, stream=2, data=_encoded(text.encode()))
             channel.send(did="exit", step=step, rank=rank, code=code)
+            self._inputs.on_end(step, rank)
             return
         self._groups[step, rank] = process.pid
+        self._inputs.on_start(step, rank, process.stdin)
         if self._stopped.is_set():
             _send(process.pid, signal.SIGTERM)
         if step in self._told:
@@ -144,6 +161,7 @@ class Member:
             for number, stream in ((1, process.stdout), (2, process.stderr))
         ]
         code = await process.wait()
+        self._inputs.on_end(step, rank)
         del self._groups[step, rank]
         _send(process.pid, signal.SIGKILL)  # what it left behind, which would keep its output open
         await asyncio.gather(*readers)

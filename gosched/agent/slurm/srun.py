@@ -19,6 +19,7 @@ from typing import IO
 
 from gosched.agent.mpi.channel import Channel, Message, NotTrusted, connect
 from gosched.agent.slurm.mpi import implementation_of, run_mpiexec
+from gosched.agent.slurm.step_input import Source
 from gosched.config.errors import ConfigError
 from gosched.integrations.slurm.command_line import Given, read_words
 from gosched.integrations.slurm.hostlist import expanded
@@ -40,12 +41,15 @@ def main(words: Sequence[str]) -> int:
             raise ConfigError("it starts steps inside of a job that sbatch has submitted, and this is none")
         request, env = request_of(given), _environment(given)
         mpi = implementation_of(given, command)
+        source = Source.of(given)
+        if mpi and given.get("input") not in ("", "none"):
+            raise given.problem("input", "the program of an MPI has no input: let it read the file")
     except ConfigError as error:
         return _say(str(error))
     if "quiet" not in given:
         for warning in given.warnings:
             _say(f"warning: {warning}")
-    work = run_mpiexec(mpi, request, command, env) if mpi else Srun(given, request).run(command, env)
+    work = run_mpiexec(mpi, request, command, env) if mpi else Srun(given, request, source).run(command, env)
     try:
         return asyncio.run(work)
     except ConfigError as error:
@@ -81,9 +85,10 @@ def request_of(given: Given) -> StepRequest:
 class Srun:
     """One step, as its srun sees it."""
 
-    def __init__(self, given: Given, request: StepRequest) -> None:
+    def __init__(self, given: Given, request: StepRequest, source: Source | None = None) -> None:
         self._given = given
         self._request = request
+        self._source = source
         self._nodes: tuple[tuple[str, ...], tuple[int, ...]] = ((), ())
         self._step = 0
         self._places: list[int] = []
@@ -94,7 +99,7 @@ class Srun:
         self._begun: dict[tuple[int, int], bytes] = {}
 
     async def run(self, command: Sequence[str], env: Mapping[str, str]) -> int:
-        """Run the step, and return its exit code. Raises OSError, TimeoutError, NotTrusted."""
+        """Run the step, and return its exit code. Raises ConfigError, OSError, TimeoutError, NotTrusted."""
         channel = await connect("127.0.0.1", int(os.environ["GOSCHED_PORT"]), os.environ["GOSCHED_SECRET"])
         channel.send(
             hello="step",
@@ -103,7 +108,9 @@ class Srun:
             # What is of gosched each task has itself: messages are not hidden, and the job's secret seals them.
             env={name: value for name, value in env.items() if not name.startswith("GOSCHED_")},
             cwd=os.path.abspath(self._given.get("chdir") or os.getcwd()),
+            input=self._source and self._source.rank,
         )
+        feeding = None
         loop = asyncio.get_running_loop()
         for each in _PASSED_ON:
             loop.add_signal_handler(each, self._pass_on, channel, each)
@@ -114,6 +121,11 @@ class Srun:
                 continue
             if "step" in message:
                 self._begin(message)
+                if self._source and message.get("takes_input"):  # a head of an earlier release does not
+                    feeding = asyncio.create_task(self._source.feed(channel))
+            elif message["did"] == "took":
+                assert self._source is not None
+                self._source.on_taken()
             elif message["did"] == "output":
                 self._write(message["rank"], message["stream"], base64.b64decode(message["data"]))
             else:
@@ -122,6 +134,8 @@ class Srun:
                 break
         else:
             return _say("the job's first task is gone")
+        if feeding is not None:
+            feeding.cancel()
         self._finish()
         await channel.close()
         return max(self._codes.values())
@@ -134,6 +148,8 @@ class Srun:
     def _begin(self, message: Message) -> None:
         self._step, self._places = message["step"], message["ranks"]
         self._nodes = (tuple(message["nodes"]), tuple(message["per_node"]))
+        if self._source and self._source.rank >= len(self._places):
+            raise self._given.problem("input", f"the ranks of the step are 0 to {len(self._places) - 1}")
 
     def _on_exit(self, channel: Channel, rank: int, code: int) -> None:
         self._codes[rank] = code

@@ -204,6 +204,7 @@ SRUN = (
     *rows(
         Verdict.DIFFERENT,
         ("exclusive?", "every step waits for as many free tasks as it has; with --overlap it does not"),
+        ("i input", "all, none, the number of a rank, or one file for all; the program of an MPI has no input"),
         ("mpi", "none, or openmpi and mpich by their own mpiexec; a program that is linked with one needs no option"),
     ),
     *rows(
@@ -229,7 +230,6 @@ SRUN = (
         Verdict.REFUSED,
         ("pty!", "goschedctl exec JOB -it -- bash opens a terminal in a task"),
         ("multi-prog!", "let the program choose by $SLURM_PROCID"),
-        ("i input", "a rank has no input: let it read the file, and say none, if anything"),
         ("jobid", "a step belongs to the job whose script starts it"),
         ("het-group", "a job has one part"),
         ("bcast?", "copy the file in a step of its own"),
