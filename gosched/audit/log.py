@@ -66,7 +66,7 @@ class AuditLog:
         self._lost_since = 0  # the last record that was written
         self._repeats = Repeats()
         self._wake = threading.Condition()
-        self._ends = False
+        self._ends = threading.Event()
         self._is_failing = False
         self._thread = threading.Thread(target=self._run, name="audit", daemon=True)
 
@@ -104,7 +104,7 @@ class AuditLog:
     def close(self) -> None:
         """Write what waits, for CLOSE_S at most, and close the target."""
         with self._wake:
-            self._ends = True
+            self._ends.set()
             self._wake.notify()
         if self._thread.is_alive():
             self._thread.join(CLOSE_S)
@@ -120,23 +120,24 @@ class AuditLog:
     def _run(self) -> None:
         while self._wait():
             ok = self._write()
-            with self._wake:
-                if self._ends and not ok:
+            if self._ends.is_set() and not ok:
+                with self._wake:
                     self._give_up()
-                    break
-                # Together with what comes in this moment.
-                self._wake.wait_for(lambda: self._ends, GATHER_S if ok else RETRY_S)
+                break
+            # Together with what comes in this moment. No record wakes the thread meanwhile: that costs its caller more
+            # than to hand it over.
+            self._ends.wait(GATHER_S if ok else RETRY_S)
         self._target.close()
 
     def _wait(self) -> bool:
         """Wait until there is something to write, or the end of it; return whether there is."""
         with self._wake:
             while True:
-                for record in self._repeats.due(time.monotonic(), all_of_them=self._ends):
+                for record in self._repeats.due(time.monotonic(), all_of_them=self._ends.is_set()):
                     self._add(record)
                 if self._waiting:
                     return True
-                if self._ends:
+                if self._ends.is_set():
                     return False
                 self._wake.wait(1.0 if self._repeats.are_open else None)
 

@@ -55,6 +55,7 @@ class Sick:
         self.goes = threading.Event()
         self.goes.set()
         self.taken: list[AuditRecord] = []
+        self.sizes: list[int] = []
         self.tries = 0
 
     def open(self) -> None: ...
@@ -65,6 +66,7 @@ class Sick:
         if self.fails.is_set():
             raise OSError(28, "No space left on device")
         self.taken += records
+        self.sizes.append(len(records))
 
     def close(self) -> None: ...
 
@@ -105,6 +107,19 @@ def test_a_slow_disk_holds_up_no_call_and_what_is_lost_beyond_the_bound_is_count
     log.close()
     assert [taken.lost for taken in sick.taken if taken.lost] == [31]
     assert failed == []
+
+
+def test_records_that_come_soon_after_one_another_are_written_together() -> None:
+    sick = Sick()
+    log = AuditLog(sick, "m1")
+    log.start()
+    until(lambda: len(sick.taken) == 1)
+    for number in range(30):
+        log.put(record(number))
+        time.sleep(0.002)
+    log.close()
+    assert [taken.object for taken in sick.taken[1:]] == [f"job j-{number}" for number in range(30)]
+    assert len(sick.sizes) < 15, "an append for the start, one for the rest, and some more on a slow machine"
 
 
 def test_a_disk_that_takes_nothing_is_reported_once_and_nothing_is_lost_while_there_is_room() -> None:

@@ -20,14 +20,15 @@ from gosched.audit.record import AuditRecord
 from gosched.audit.verify import verify
 from gosched.config import ConfigError
 from gosched.master.base import methods
-from gosched.master.base.audited import Audit, begin_http, object_of
+from gosched.master.base.audit_object import object_of
+from gosched.master.base.audited import Audit, begin_http
 from gosched.master.base.callers import FORWARDED, FORWARDED_ADDRESS, Caller, Callers
 from gosched.master.base.errors import ApiError
 from gosched.master.base.methods import HTTP_METHOD, OWN, Needs, method_of
 from gosched.master.server import MasterServer
 from gosched.replication.memory import MemoryCluster, MemoryReplication
 from gosched.wire.roles import Role
-from gosched.wire.v1 import node_pb2, scheduler_pb2, scheduler_pb2_grpc
+from gosched.wire.v1 import access_pb2, node_pb2, scheduler_pb2, scheduler_pb2_grpc, secret_pb2
 from tests.audit.lines import whole_lines
 from tests.master import http_client
 from tests.master.harness import LIMIT_S, FakeAgent, front, settings, spec, submission, until
@@ -89,6 +90,24 @@ def test_a_record_can_say_what_any_call_is_about(method: str) -> None:
     found = symbol_database.Default().pool.FindServiceByName(service).methods_by_name[name]
     request, answer = (GetMessageClass(kind)() for kind in (found.input_type, found.output_type))
     object_of(request, answer)  # raises where a field is not what it is taken for
+
+
+def test_a_record_names_the_first_objects_of_a_call_and_no_secret() -> None:
+    jobs = scheduler_pb2.SubmitJobsRequest()
+    for number in range(12):
+        jobs.specs.add(name=f"j-{number}", queue="research", tenant=f"t-{number % 2}")
+    answer = scheduler_pb2.SubmitJobsResponse(revision=9)
+    answer.outcomes.add(job_id="id-0")
+    names = ", ".join([f"j-{number}" for number in range(10)])
+    assert object_of(jobs, answer) == f"job {names}; id id-0; queue research; tenant t-0, t-1; and 2 more jobs"
+    assert object_of(jobs, None) == f"job {names}; queue research; tenant t-0, t-1; and 2 more jobs", "it failed"
+    assert object_of(None, answer) == "", "its request never came"
+    secret = secret_pb2.SetSecretRequest(tenant="a", name="key", value=b"sesame")
+    assert object_of(secret, None) == "secret a/key"
+    token = access_pb2.CreateTokenRequest(name="ci", user="bob", queues=["research", "batch"], lasts_ms=5)
+    assert object_of(token, None) == "queue research, batch; user bob; name ci"
+    action = scheduler_pb2.ControlJobRequest(job="train", action=99)
+    assert object_of(action, None) == "job train; action 99", "of a later release"
 
 
 @pytest.mark.parametrize("master", [0, 1], ids=["leader", "follower"])

@@ -6,13 +6,14 @@ from dataclasses import replace
 
 import pytest
 
+from gosched.core.events import NodeChanged
 from gosched.core.records.allocation import Allocation
 from gosched.core.records.node import Node, NodeState
 from gosched.core.spec.placement_rules import Affinity, LabelOp
 from gosched.core.spec.task_group import TaskGroup
-from gosched.scheduling import Policy, warnings
+from gosched.scheduling import Policy, ViewBuilder, warnings
 from gosched.scheduling.explain import explainer
-from tests.scheduling.support.cluster import allocation, group, job, node, plan_of, resources, view_of
+from tests.scheduling.support.cluster import allocation, group, job, node, plan_of, resources, state_of, view_of
 from tests.scheduling.support.tables import World, sections
 
 Case = tuple[list[Node], list[Allocation], list[TaskGroup], str, str]
@@ -276,4 +277,32 @@ def test_beyond_the_bound_a_job_gets_the_line_that_its_amounts_justify(monkeypat
 )
 def test_warning(nodes: list[Node], groups: list[TaskGroup], expected: list[str]) -> None:
     held = [allocation("x", n.id, n.capacity) for n in nodes]  # what runs now is no reason to warn
-    assert warnings(view_of(nodes, held=held).nodes, job(1, *groups).spec) == expected
+    assert list(warnings(view_of(nodes, held=held).nodes, job(1, *groups).spec)) == expected
+
+
+def test_what_jobs_are_warned_of_is_found_out_once_until_a_node_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(explainer, "MAX_REMEMBERED", 2)
+    looks = 0
+
+    def count(*given: object) -> bool:
+        nonlocal looks
+        looks += 1
+        return holds(*given)  # type: ignore[arg-type]
+
+    holds = explainer._one_node_holds
+    monkeypatch.setattr(explainer, "_one_node_holds", count)
+    state = state_of([node("a", cpu=1)], [])
+    builder = ViewBuilder()
+    builder.reset(state)
+
+    def warned(cpu: int) -> list[str]:
+        return list(warnings(builder.shared_nodes(), job(1, group(cpu=cpu)).spec))
+
+    assert warned(2) == warned(2) == ["asks for 2 CPUs on one node; the largest has 1"]
+    assert warned(1) == warned(1) == []
+    assert looks == 2, "equal groups of other jobs are known"
+    state.put_node(node("b", cpu=2))
+    builder.apply(state, [NodeChanged(node_id="b", before=NodeState.UNSPECIFIED, after=NodeState.READY)])
+    assert warned(2) == []
+    assert [warned(3), warned(4), warned(5), warned(3)][-1] == ["asks for 3 CPUs on one node; the largest has 2"]
+    assert looks == 7, "what is remembered is bounded"

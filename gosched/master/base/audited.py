@@ -15,17 +15,14 @@ from typing import Any
 import grpc
 
 from gosched.audit.record import AuditRecord, How, Outcome
-from gosched.core.commands.jobs import Action
+from gosched.master.base.audit_object import object_of
 from gosched.master.base.callers import ITSELF, Caller
 from gosched.master.base.errors import ApiError
 from gosched.master.base.methods import OWN, method_of
-from gosched.wire.join_token import id_of_token
-from gosched.wire.serials import serial_of_pem
-from gosched.wire.v1 import join_pb2, secret_pb2
 
 REFUSALS = frozenset({grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNAUTHENTICATED})
 _GONE = "the caller went away before the answer: what it asked for may have been done"
-_MAX_NAMED = 10  # objects of one call that are named
+_MAX_GROUPS = 10  # of a caller that are named
 
 #: Whether a refusal of the HTTP call that is served was recorded already, where it was noticed.
 _told: ContextVar[list[bool] | None] = ContextVar("audit_told", default=None)
@@ -149,91 +146,6 @@ def _object_of(request: Any, answer: Any) -> str:
         return ""
 
 
-def object_of(request: Any, answer: Any) -> str:
-    """Return in short what a call is about: names and ids, as the request has them; ids of what was made."""
-    if request is None:
-        return ""
-    request = getattr(request, "start", None) or request  # of ExecTask
-    spec = getattr(request, "spec", None)
-    specs = [spec] if spec is not None else [*getattr(request, "specs", ())[:_MAX_NAMED]]
-    made = [getattr(answer, "job_id", "")]
-    made += [one.job_id for one in [*getattr(answer, "outcomes", ())][:_MAX_NAMED]]
-    parts = [
-        ("job", [getattr(request, "job", ""), *(one.name for one in specs)]),
-        ("id", made),
-        ("task", [getattr(request, "task", "")]),
-        ("queue", [*(one.queue for one in specs), *(one.path for one in _some(request, "queues"))]),
-        ("tenant", [*(one.tenant for one in specs), *(one.tenant for one in _some(request, "quotas"))]),
-        ("secret", [_secret_of(request)]),
-        ("binding", [one.name for one in _some(request, "bindings")]),
-        ("user", [_user_of_token(request)]),
-        ("node", [getattr(request, "node", ""), getattr(request, "node_id", "")]),
-        ("join token", [_join_token(request)]),
-        ("window", [request.window.name if hasattr(request, "window") else ""]),
-        ("name", ["" if _secret_of(request) else _text(getattr(request, "name", ""))]),
-        ("master", [_text(getattr(request, "id", ""))]),
-        ("action", [_action(getattr(request, "action", 0))]),
-        ("certificate", [getattr(request, "serial", ""), *_revoked(answer), _issued(answer)]),
-        ("level", [getattr(request, "level", "")]),
-        ("labels", [f"{key}={value}" for key, value in _pairs(request, "labels")]),
-        ("drop", [*_some(request, "drop_labels"), *_some(request, "drop_taints")]),
-        ("taints", [f"{one.key}={one.value}" for one in _some(request, "taints")]),
-        ("command", [" ".join(getattr(request, "command", ()))]),
-        ("dry run", ["yes" if getattr(request, "dry_run", False) else ""]),
-    ]
-    left = max(0, len(getattr(request, "specs", ())) - _MAX_NAMED)
-    found = [(title, [*dict.fromkeys(value for value in values if value)]) for title, values in parts]
-    texts = [f"{title} {', '.join(values)}" for title, values in found if values]
-    return "; ".join([*texts, *([f"and {left} more jobs"] if left else [])])
-
-
-def _revoked(answer: Any) -> list[str]:
-    """Return what certificate was revoked, and whose."""
-    found = getattr(answer, "revocation", None)
-    return [found.certificate, found.holder] if found is not None else []
-
-
-def _issued(answer: Any) -> str:
-    """Return the serial number of the certificate that an agent gets."""
-    return serial_of_pem(answer.certificate) if isinstance(answer, join_pb2.JoinResponse) else ""
-
-
-def _some(request: Any, field: str) -> list[Any]:
-    return [*getattr(request, field, ())][:_MAX_NAMED]
-
-
-def _pairs(request: Any, field: str) -> list[tuple[str, str]]:
-    return sorted(getattr(request, field, {}).items())[:_MAX_NAMED]
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""
-
-
-def _secret_of(request: Any) -> str:
-    """Return the name of the secret that a call is about, and never anything of its value."""
-    if not isinstance(request, secret_pb2.SetSecretRequest | secret_pb2.DeleteSecretRequest):
-        return ""
-    return f"{request.tenant}/{request.name}"
-
-
-def _user_of_token(request: Any) -> str:
-    """Return whose token is made. The user in a submission is a claim of its submitter, and is not told."""
-    return _text(getattr(request, "user", "")) if hasattr(request, "lasts_ms") else ""
-
-
-def _join_token(request: Any) -> str:
-    """Return the id of a token to join with; never the secret."""
-    return id_of_token(_text(getattr(request, "token", ""))) if hasattr(request, "csr") else ""
-
-
-def _action(number: Any) -> str:
-    try:
-        return Action(number).name.lower() if number else ""
-    except ValueError:
-        return str(number)
-
-
 def _authenticated(caller: Caller | None, master: str) -> tuple[How, str]:
     if caller is None:
         return How.UNKNOWN, ""
@@ -250,7 +162,7 @@ def _authenticated(caller: Caller | None, master: str) -> tuple[How, str]:
 def _roles(caller: Caller | None) -> str:
     if caller is None or caller.role is None:
         return ""
-    return " ".join([caller.role.value, *(f"group:{group}" for group in caller.groups[:_MAX_NAMED])])
+    return " ".join([caller.role.value, *(f"group:{group}" for group in caller.groups[:_MAX_GROUPS])])
 
 
 def _is_refusal(error: BaseException) -> bool:

@@ -125,7 +125,7 @@ class Cycles:
         """Return why the job could not start even if nothing else ran, as nodes, queues and quotas are now."""
         state = self._state
         limits = limit_warnings(state.queues, state.quotas, state.total, spec)
-        return [*limits, *warnings(self._builder.nodes, spec)]
+        return [*limits, *warnings(self._builder.shared_nodes(), spec)]
 
     async def run(self, epoch: int) -> None:
         """Run cycles until it is cancelled."""

@@ -32,6 +32,7 @@ from gosched.scheduling.snapshot.task_requests import PendingGang, TaskRequest, 
 from gosched.scheduling.snapshot.view import BoolArray, IntArray, NodeColumns, summed
 
 MAX_EXPLAINED = 50
+MAX_REMEMBERED = 1024  # kinds of jobs of which is known what the nodes lack for them
 _AT_ALL = "are on ready nodes"  # whatever runs there
 
 _DEVICES = {
@@ -196,11 +197,22 @@ class Explainer:
         return f"needs {amount_text(name, amount)} on one node; best is {best} with {has}"
 
 
-def warnings(nodes: NodeColumns, spec: JobSpec) -> list[str]:
-    """Return what the ready nodes could not hold even if they were empty; nodes may join, so it is no error."""
+def warnings(nodes: NodeColumns, spec: JobSpec) -> Sequence[str]:
+    """Return what the ready nodes could not hold even if they were empty; nodes may join, so it is no error. `nodes`:
+    of a view. What is found out is remembered for jobs that ask for the same."""
     requests = task_requests_of(spec)
+    known: dict[tuple[TaskRequest, ...], Sequence[str]] = nodes.derive("warnings", dict)
+    found = known.get(requests)
+    if found is None:
+        if len(known) >= MAX_REMEMBERED:
+            known.clear()
+        found = known[requests] = _warnings(nodes, requests)
+    return found
+
+
+def _warnings(nodes: NodeColumns, requests: tuple[TaskRequest, ...]) -> Sequence[str]:
     if _one_node_holds(nodes, requests):
-        return []
+        return ()
     constraints = [list(filters(nodes, request.constraints)) for request in requests]
     masks = [np.logical_and.reduce([mask for _, mask in found]) for found in constraints]
     found: list[Explanation | None] = [
@@ -218,7 +230,7 @@ def warnings(nodes: NodeColumns, spec: JobSpec) -> list[str]:
         found = [_insufficient(total, summed(nodes.capacity[nodes.ready]).tolist(), _AT_ALL)]
     if not any(found):
         found = [_too_few_slots(nodes, requests, request, mask) for request, mask in zip(requests, masks, strict=True)]
-    return list(dict.fromkeys(e.message for e in found if e))
+    return tuple(dict.fromkeys(e.message for e in found if e))
 
 
 def _one_node_holds(nodes: NodeColumns, requests: tuple[TaskRequest, ...]) -> bool:

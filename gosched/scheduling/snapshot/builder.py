@@ -105,7 +105,7 @@ class ViewBuilder:
         self._refresh_holders(state)
         return View(
             revision=state.revision,
-            nodes=self._node_columns(),
+            nodes=self.shared_nodes().with_load_of(self.nodes),
             pending=tuple(self._gangs.values()),
             queues=state.queues.copy(),
             quotas=state.quotas.copy(),
@@ -124,10 +124,11 @@ class ViewBuilder:
             freed_soon={node: _freed_soon(state, node) for node in state.fenced.placements},
         )
 
-    def _node_columns(self) -> NodeColumns:
+    def shared_nodes(self) -> NodeColumns:
+        """Return the columns that views share. What tasks hold is that of some moment since a node changed."""
         if self._shared is None:
             self._shared = self.nodes.frozen()
-        return self._shared.with_load_of(self.nodes)
+        return self._shared
 
     def _refresh_nodes(self, state: ClusterState, node_ids: Sequence[str]) -> None:
         if not node_ids:
