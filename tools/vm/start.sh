@@ -14,7 +14,9 @@ ip link set lo up
 hostname guest
 mount -t ext4 /dev/vdd /disk
 tar -x -f /dev/vdb -C /
-# The beat: whoever started the guest knows by it that it lives.
-(echo -1000 >/proc/self/oom_score_adj && while echo; do sleep 5; done) >/dev/ttyS1 &
+# A beat of each CPU: whoever started the guest knows by them that it lives.
+for cpu in $(seq 0 $(($(nproc) - 1))); do
+    taskset -c "$cpu" sh -c 'echo -1000 >/proc/self/oom_score_adj; while echo "$0"; do sleep 5; done' "$cpu" >/dev/ttyS1 &
+done
 [ ! -e /with-systemd ] || exec /lib/systemd/systemd --unit=guest.service --show-status=no --default-standard-output=tty
 exec /sbin/finish
