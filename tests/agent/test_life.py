@@ -148,6 +148,8 @@ def test_a_supervisor_that_begins_when_the_lease_is_over_starts_nothing(
     alone = shell(ID, f"touch {tmp_path}/ran")
     alone.stop_alone = True
     agent.run(alone)
+    # Only now: a master that is back renews the lease, maybe before the supervisor reads it.
+    wait_for(lambda: any('"task ended"' in line for line in agent.lines))
     master.serve()
     assert master.await_end(ID) == ("LOST", None, "DISCONNECTED")
     assert not (tmp_path / "ran").exists()
