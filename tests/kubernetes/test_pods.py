@@ -26,6 +26,7 @@ from tools.kubernetes.node import SANDBOX as BUSYBOX
 RIGHTS = Path(__file__).parents[2] / "deploy/kubernetes/runner-rbac.yaml"
 CTL = Path(sys.executable).with_name("goschedctl")
 NAMESPACE = "runs"
+OOM_TRIES = 4  # containerd may hear of a container's end before it hears why; then Kubernetes knows of signal 9 alone
 
 
 class Pods:
@@ -191,14 +192,20 @@ def test_what_goes_wrong_with_a_pod_is_said(pods: Pods) -> None:
 
     large, missing = start("true", "--cpu", "99"), start("true", "--image", "localhost:1/nothing:1")
     killed, deleted = start("sh -c 'kill -9 $$'; exit $?"), start("sleep 600")
-    hungry = start("dd if=/dev/zero of=/dev/null bs=900M", "--memory", "20Mi")
     until(lambda: pods.that_runs("sleep 600"), "it runs")
     pods.kube.kubectl("-n", NAMESPACE, "delete", "pod", pods.that_runs("sleep 600"), "--wait=false")
     assert "is being deleted, and not by this task" in deleted.communicate(timeout=60)[1]
     assert deleted.returncode in (1, 137)  # whether the API server has shown its end before it was gone
     assert "exit code 137, by signal 9" in killed.communicate(timeout=60)[1]
-    assert "OOMKilled" in hungry.communicate(timeout=60)[1]
-    assert (killed.returncode, hungry.returncode) == (137, 137)
+    assert killed.returncode == 137
+    said = ""
+    for _ in range(OOM_TRIES):
+        with start("dd if=/dev/zero of=/dev/null bs=900M", "--memory", "20Mi") as hungry:
+            said = hungry.communicate(timeout=60)[1]
+        assert hungry.returncode == 137, said
+        if "OOMKilled" in said:
+            break
+    assert "OOMKilled" in said
     for waits, words in ((large, ": Unschedulable: 0/1 nodes are available"), (missing, ": ErrImagePull: ")):
         assert waits.stderr is not None
         assert any(words in line for line in waits.stderr), words
