@@ -5,7 +5,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 
-# Tests start hundreds of daemons: without compiled files each of them takes a third longer.
+# Tests start hundreds of daemons: without compiled files the start of each takes a quarter longer.
 export PYTHONDONTWRITEBYTECODE :=
 
 VENV := .venv

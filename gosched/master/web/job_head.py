@@ -12,6 +12,7 @@ from gosched.master.base.callers import Caller
 from gosched.master.jobs.wait_reasons import wait_reason
 from gosched.master.web.page import NoSuchPage
 from gosched.master.web.sources import Sources
+from gosched.state_machine.scaling import scale_problem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,8 +100,9 @@ def actions_of(job: Job) -> tuple[Action, ...]:
         question = "Stop its tasks, and put it back into its queue?"
         found.append(Action(name="requeue", question=question, done="It is back in its queue.", harms=True))
     least, most = job.spec.gang.min_tasks, job.spec.task_count
-    if least < most and not job.spec.is_parent:
-        amount = Amount(name="tasks", least=least, most=most, now=job.wanted or most)
+    wanted = job.wanted or most
+    if not scale_problem(job, wanted):
+        amount = Amount(name="tasks", least=least, most=most, now=wanted)
         question = f"How many tasks shall it have, from {least} to {most}? Those beyond that are stopped."
         found.append(Action(name="scale", question=question, done="It is scaled.", amount=amount))
     cancel = Action(name="cancel", question="End it for good?", done="It is cancelled.", harms=True)

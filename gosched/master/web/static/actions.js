@@ -1,7 +1,7 @@
 // Forms that change something: `<form class="js" data-api action="/api/v1/..." data-done="..." data-confirm="...">`.
-// The fields become JSON, the answer is said in words, and what the page shows is asked for again. With the question,
-// a number may be asked for, which goes into the query: `data-amount="its name" data-least data-most data-now`. Only a script of
-// this site can send such a request: JSON from another site is refused by the browser before it is sent.
+// The fields become JSON, the answer is said in words, and what the page shows is asked for again. With the question a
+// number may be asked for, which goes into the query: `data-amount="its name" data-least data-most data-now`.
+// Only a script of this site can send such a request: JSON from another site is refused by the browser before it is sent.
 "use strict";
 (() => {
   const said = document.getElementById("said");
