@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 from typing import Any
 
-from gosched.agent.slurm.step_input import Passing, RankInputs
+from gosched.agent.slurm.step_input import Passing, RankInputs, encoded
 
 
 class Heard:
@@ -40,13 +39,12 @@ def test_a_part_waits_for_ranks_that_start_and_for_none_that_failed_to() -> None
         inputs.expect(1, 0)
         inputs.expect(1, 1)
         inputs.expect(2, 0)
-        giving = asyncio.create_task(inputs.give(1, base64.b64encode(b"part").decode()))
+        giving = asyncio.create_task(inputs.give(1, encoded(b"part")))
         inputs.on_end(1, 1)
         await asyncio.sleep(0.05)
         assert not giving.done()
-        cat = await asyncio.create_subprocess_exec(
-            "cat", stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, close_fds=True
-        )
+        pipe = asyncio.subprocess.PIPE
+        cat = await asyncio.create_subprocess_exec("cat", stdin=pipe, stdout=pipe)
         inputs.on_start(1, 0, cat.stdin)
         async with asyncio.timeout(30):
             await giving
@@ -54,6 +52,6 @@ def test_a_part_waits_for_ranks_that_start_and_for_none_that_failed_to() -> None
             assert cat.stdout is not None
             assert await cat.stdout.read() == b"part"
             await cat.wait()
-            await inputs.give(1, base64.b64encode(b"late").decode())  # it has ended
+            await inputs.give(1, encoded(b"late"))  # it has ended
 
     asyncio.run(story())

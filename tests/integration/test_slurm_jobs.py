@@ -129,6 +129,7 @@ def test_the_input_of_a_step_goes_to_the_ranks_that_read_and_keeps_nothing_waiti
     [
         ("-i 2", "--input: the ranks of the step are 0 to 1"),
         ("-i no/such", "no/such: No such file or directory"),
+        ("-i /tmp", "/tmp is a directory"),
         ("-i in-%t", "a file for each rank is read by the rank"),
     ],
 )

@@ -6,7 +6,6 @@ Invariant: what a rank wrote is passed on before its end, and nothing of a rank 
 from __future__ import annotations
 
 import asyncio
-import base64
 import contextlib
 import os
 import signal
@@ -16,7 +15,7 @@ from collections.abc import Coroutine
 
 from gosched.agent.mpi.channel import Channel, Message, NotTrusted, connect
 from gosched.agent.mpi.job import HOLD_S, JOIN_S, failed
-from gosched.agent.slurm.step_input import RankInputs
+from gosched.agent.slurm.step_input import RankInputs, encoded
 
 _AGAIN_S = 0.2
 _CHUNK = 32 * 1024
@@ -128,7 +127,7 @@ class Member:
         cwd = message["cwd"]
         if not os.path.isdir(cwd):
             text = f"gosched: {cwd} is not on {env['SLURMD_NODENAME']}: the rank starts in {os.getcwd()}\n"
-            channel.send(did="output", step=step, rank=rank, stream=2, data=_encoded(text.encode()))
+            channel.send(did="output", step=step, rank=rank, stream=2, data=encoded(text.encode()))
             cwd = os.getcwd()
         try:
             process = await asyncio.create_subprocess_exec(
@@ -143,7 +142,7 @@ class Member:
         except (OSError, ValueError) as error:
             code = error.errno or 1 if isinstance(error, OSError) else 1  # as Slurm's steps end
             text = f"gosched: {message['command'][0]}: {error.strerror if isinstance(error, OSError) else error}\n"
-            channel.send(did="output", step=step, rank=rank, stream=2, data=_encoded(text.encode()))
+            channel.send(did="output", step=step, rank=rank, stream=2, data=encoded(text.encode()))
             channel.send(did="exit", step=step, rank=rank, code=code)
             self._inputs.on_end(step, rank)
             return
@@ -184,12 +183,8 @@ async def _pass_on(
 ) -> None:
     while data := await stream.read(_CHUNK):
         await free.acquire()
-        channel.send(did="output", step=step, rank=rank, stream=number, data=_encoded(data))
+        channel.send(did="output", step=step, rank=rank, stream=number, data=encoded(data))
         await channel.flush()
-
-
-def _encoded(data: bytes) -> str:
-    return base64.b64encode(data).decode()
 
 
 def _is_own(name: str) -> bool:

@@ -41,9 +41,9 @@ def main(words: Sequence[str]) -> int:
             raise ConfigError("it starts steps inside of a job that sbatch has submitted, and this is none")
         request, env = request_of(given), _environment(given)
         mpi = implementation_of(given, command)
-        source = Source.of(given)
         if mpi and given.get("input") not in ("", "none"):
             raise given.problem("input", "the program of an MPI has no input: let it read the file")
+        source = None if mpi else Source.of(given)
     except ConfigError as error:
         return _say(str(error))
     if "quiet" not in given:

@@ -10,6 +10,7 @@ import asyncio
 import base64
 import contextlib
 import os
+import sys
 import threading
 from collections.abc import Iterable, Mapping
 
@@ -39,6 +40,8 @@ class Source:
             return None if _is_nothing(0) else cls(0, int(said) if said.isdigit() else ALL)
         if "%" in said:
             raise given.problem("input", f"{said}: a file for each rank is read by the rank: sh -c 'PROGRAM <FILE'")
+        if os.path.isdir(said):
+            raise given.problem("input", f"{said} is a directory")
         try:
             return cls(os.open(said, os.O_RDONLY | os.O_CLOEXEC), ALL)
         except OSError as error:
@@ -53,7 +56,7 @@ class Source:
         with contextlib.suppress(OSError):  # the head is gone: who follows it says so
             while part:
                 part = await _read(self._file)
-                channel.send(input=base64.b64encode(part).decode())
+                channel.send(input=encoded(part))
                 await channel.flush()
                 await self._taken.wait()
                 self._taken.clear()
@@ -115,6 +118,11 @@ async def _write(opened: asyncio.Future[asyncio.StreamWriter | None], data: byte
         pipe.close()
 
 
+def encoded(data: bytes) -> str:
+    """Return bytes as messages have them."""
+    return base64.b64encode(data).decode()
+
+
 def _is_nothing(file: int) -> bool:
     try:
         return os.path.samestat(os.fstat(file), os.stat(os.devnull))
@@ -134,7 +142,8 @@ async def _read(file: int) -> bytes:
     def read() -> None:
         try:
             part = os.read(file, _PART)
-        except OSError:  # a terminal that is gone, or a directory
+        except OSError as error:
+            print(f"srun: the input ends here, as it cannot be read: {error.strerror}", file=sys.stderr, flush=True)
             part = b""
         with contextlib.suppress(RuntimeError):  # srun has ended
             loop.call_soon_threadsafe(take, part)
