@@ -86,7 +86,7 @@ def test_a_srun_that_does_not_read_holds_up_no_other_step(user: User) -> None:
 def test_steps_share_the_places_of_the_job_and_wait_for_each_other(user: User) -> None:
     script = """
     for item in 1 2 3 4 5; do
-        srun -n1 -N1 --exclusive sh -c "echo begins $item; sleep 0.3; echo ends $item" >>log &
+        srun -n1 -N1 --exclusive sh -c "echo begins $item >>log; sleep 0.3; echo ends $item >>log" &
     done
     wait
     awk '/begins/ { if (++now > most) most = now } /ends/ { now-- } END { print "most at once:", most }' log
