@@ -1,4 +1,4 @@
-"""Proposals on their way into the log: those that arrive together share an entry (group commit).
+"""Proposals on their way into the log: those that arrive while an entry is in flight share the next one (group commit).
 
 Invariant: what waits and what is in flight is bounded, and every proposal ends: with its outcomes, or with a failure
 that says whether it may still be committed.
@@ -20,7 +20,7 @@ from gosched.wire.v1 import log_pb2
 
 MAX_WAITING_COMMANDS = 16_384
 MAX_WAITING_BYTES = 64 * 1024 * 1024
-MAX_IN_FLIGHT = 4  # entries; what arrives meanwhile shares the next one
+MAX_IN_FLIGHT = 4  # entries: one, and full ones
 BATCH_BYTES = MAX_ENTRY_BYTES - 1024  # of the commands of one entry; leaves space for the batch's own fields
 
 
@@ -122,7 +122,7 @@ class GroupCommit:
 
     def _pump(self) -> None:
         self._pump_scheduled = False
-        while self._queue and len(self._in_flight) < MAX_IN_FLIGHT:
+        while self._queue and self._is_due():
             entry = _InFlight()
             messages: list[log_pb2.Command] = []
             while self._queue and entry.size + self._queue[0].size <= BATCH_BYTES:
@@ -139,3 +139,9 @@ class GroupCommit:
             self._proposals += 1
             self._in_flight[self._proposals] = entry
             self._send(self._proposals, messages)
+
+    def _is_due(self) -> bool:
+        """Return whether an entry goes now: where one is in flight, it waits until it is full, for an entry costs every
+        master more than a command in it."""
+        full = self.queued_bytes >= BATCH_BYTES
+        return not self._in_flight or (full and len(self._in_flight) < MAX_IN_FLIGHT)
