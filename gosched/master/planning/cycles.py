@@ -47,7 +47,7 @@ from gosched.scheduling.rng_seed import seed_of
 
 MAX_DOUBLINGS = 10
 RETRY_S = 0.05  # after a gang of a plan was refused: the world had moved on
-MIN_REST_S, MAX_REST_S = 0.01, 0.05  # between two cycles
+MIN_REST_S, MAX_REST_S = 0.01, 0.25  # between two cycles
 NEVER_MS = 1 << 62
 
 Lines = Mapping[str, Sequence[str]]  # queue -> the jobs that wait in it, in the order in which a cycle looked at them
