@@ -105,10 +105,14 @@ class GroupCommit:
                 part.result.set_result(ProposalFailed(str(error), definite=error.definite))
         self._pump_soon()
 
-    def fail_all(self, detail: str) -> None:
-        """Fail all calls: what was sent may yet be committed, what was not never will be."""
+    def fail_sent(self, detail: str) -> None:
+        """Fail the calls whose entries were sent: they may have been committed, or be yet."""
         for proposal in list(self._in_flight):
             self.fail(proposal, ProposalFailed(detail, definite=False))
+
+    def fail_all(self, detail: str) -> None:
+        """Fail all calls: what was sent may yet be committed, what was not never will be."""
+        self.fail_sent(detail)
         while self._queue:
             part = self._queue.popleft()
             if not part.result.done():

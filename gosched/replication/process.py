@@ -303,6 +303,7 @@ class ProcessReplication:
             gc.freeze()
             gc.enable()
         self._note_applied(index)
+        self._proposals.fail_sent("the log was replaced by a snapshot before it told what became of the command")
         self._tell(AppliedBatch(index=index, reset=True))
 
     def _tell(self, batch: AppliedBatch) -> None:

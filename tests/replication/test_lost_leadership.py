@@ -16,6 +16,8 @@ from gosched.replication import group_commit
 from gosched.replication.interface import Part, ProposalFailed, Role
 from gosched.replication.process import ProcessReplication
 from gosched.replication.replica_config import ReplicaConfig
+from gosched.replication.snapshots.snapshot import FILE as SNAPSHOT
+from gosched.wire.v1 import raft_pb2
 
 from .conftest import LIMIT_S, a_node, cluster, until
 
@@ -93,5 +95,32 @@ def test_waiting_commands_are_bounded_in_bytes(tmp_path: Path, monkeypatch: pyte
             await replication.propose([large(1)] * 10)
         finally:
             await replication.close()
+
+    asyncio.run(story())
+
+
+def test_an_entry_whose_end_a_snapshot_hides_keeps_no_other_waiting(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with cluster(tmp_path, size=1) as c:
+            await c.commit(a_node("n1"))
+            leader = await c.leader()
+            await leader.take_snapshot()
+            snapshot = tmp_path / "m1" / "raft" / SNAPSHOT
+            await until(snapshot.exists, what="the file is there")
+            os.kill(leader.pid, signal.SIGSTOP)
+            try:
+                sent = asyncio.create_task(leader.propose([a_node("n2")], timeout_s=LIMIT_S))
+                await asyncio.sleep(0.1)
+                waiting = asyncio.create_task(leader.propose([a_node("n3")], timeout_s=LIMIT_S))
+                await asyncio.sleep(0.1)
+                ready = raft_pb2.SnapshotReady(path=str(snapshot), index=leader.role.applied_index)
+                await leader._take(raft_pb2.ReplicaFrame(snapshot=ready))
+                with pytest.raises(ProposalFailed, match="snapshot") as failed:
+                    await sent
+                assert not failed.value.definite
+            finally:
+                os.kill(leader.pid, signal.SIGCONT)
+            await waiting
+            assert {"n1", "n2", "n3"} <= leader.state.nodes.keys()
 
     asyncio.run(story())
