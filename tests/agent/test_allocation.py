@@ -25,7 +25,8 @@ class Allocation:
         self.holder = self._started("hold", cwd=cwd, env=env)
 
     def run(self, *words: str) -> subprocess.Popen[str]:
-        ready = 'until [ -e lease ]; do sleep 0.02; done; exec "$0" -m gosched.agent.slurm.allocation run . "$@"'
+        # The shell stays, and ends after it, as what exec starts does.
+        ready = 'until [ -e lease ]; do sleep 0.02; done; "$0" -m gosched.agent.slurm.allocation run . "$@"; exit $?'
         return subprocess.Popen(
             ["sh", "-c", ready, sys.executable, *words],
             cwd=self.directory, env={**os.environ, "TERM": "vt52"},

@@ -109,6 +109,7 @@ def test_what_a_command_leaves_behind_ends_with_it_and_its_exit_code_counts(user
     done = user.run("salloc", "-n1", "sh", "-c", line)
     assert done.returncode == 0, done.stderr
     assert "Relinquished" in done.stderr
+    assert "the task has ended" not in done.stderr, "the allocation waits for it"
     assert ended(cluster, done.stderr).state is JobState.SUCCEEDED
     assert marked("1007") == []
 

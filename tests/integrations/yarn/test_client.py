@@ -236,7 +236,8 @@ def test_only_a_challenge_for_a_ticket_is_answered_with_one() -> None:
     with serving(basic) as rm, pytest.raises(YarnDenied, match="answers 401"):
         client(rm.url, authorize=lambda host: "Negotiate never").info()
     assert len(rm.asked) == 1
-    either = Answer(b"", 401, {"WWW-Authenticate": "Negotiate", "www-authenticate": 'Basic realm="a"'})
+    names = ("WWW-Authenticate", "www-authenticate", "Www-Authenticate")
+    either = Answer(b"", 401, dict(zip(names, ('Basic realm="a"', "Negotiate", "Digest"), strict=True)))
     with serving(either, Answer(INFO)) as rm:
         assert client(rm.url, authorize=lambda host: "Negotiate x").info().id == 7
 
