@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what `make test-integration` and `make test-kubernetes` need and do not find: Spark into .venv, and packages of the
+# Installs what `make test-integration` and `make test-kubernetes` need and do not find: Spark and gssapi into .venv, and packages of the
 # system (root, apt-get; else it says what is missing). It never stops the tests: those whose tools could not be had fail, and are not skipped.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -19,6 +19,16 @@ spark=pyspark==4.3.0
 
 # YARN, outside the checkout: Maven, which fetches it, is among the packages below.
 yarn() { .venv/bin/python -m tools.hadoop || echo "could not fetch Hadoop: the tests of YARN will fail" >&2; }
+
+# The extra `kerberos` of those tests, which is compiled with what libkrb5-dev has.
+gssapi=gssapi==1.12.0
+kerberos() {
+    .venv/bin/python -c 'import gssapi' 2>/dev/null || {
+        echo "pip install $gssapi" >&2
+        timeout 600 .venv/bin/python -m pip install --quiet --disable-pip-version-check "$gssapi" ||
+            echo "could not install $gssapi: the tests of YARN with Kerberos will fail" >&2
+    }
+}
 
 # What checks pages for accessibility, outside the checkout; npm is among the packages below.
 axe() { .venv/bin/python -m tools.browser_tools || echo "could not install axe-core: the tests of the page will fail" >&2; }
@@ -53,6 +63,10 @@ needed=(
     mpiexec.hydra mpich
     slurmctld slurm-wlm
     munged munge
+    krb5kdc krb5-kdc
+    kadmin.local krb5-admin-server
+    kinit krb5-user
+    krb5-config libkrb5-dev
 )
 export PATH="$PATH:/usr/sbin:/sbin"
 
@@ -71,6 +85,7 @@ knows_the_kernel() { apt-cache show linux-image-cloud-amd64 >/dev/null 2>&1; }
 if [ ${#missing[@]} -eq 0 ] && knows_the_kernel; then
     axe
     yarn
+    kerberos
     exit 0
 fi
 
@@ -78,6 +93,7 @@ if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null; then
     echo "some integration tests will fail; as root on Debian: apt-get update; apt-get install ${missing[*]}" >&2
     axe
     yarn
+    kerberos
     exit 0
 fi
 echo "apt-get update; apt-get install ${missing[*]}" >&2
@@ -90,3 +106,4 @@ if ! { timeout 300 apt-get update && timeout 600 apt-get install -y --no-install
 fi
 axe
 yarn
+kerberos

@@ -53,9 +53,9 @@ def command(ctx: click.Context, job: str, task: str, interactive: bool, terminal
         words,
         task=task or _first_running(detail),
         env={"TERM": os.environ.get("TERM", "dumb")} if terminal else None,
-        size=_size() if terminal else None,
+        size=terminal_size() if terminal else None,
     ) as running:
-        return _until_end(running, interactive=interactive, terminal=terminal)
+        return until_end(running, interactive=interactive, terminal=terminal)
 
 
 def _first_running(detail: JobDetail) -> str:
@@ -69,7 +69,9 @@ def _first_running(detail: JobDetail) -> str:
     return name
 
 
-def _until_end(running: Exec, *, interactive: bool, terminal: bool) -> int:
+def until_end(running: Exec, *, interactive: bool, terminal: bool) -> int:
+    """Pass input, output and signals on until the command ends, and return its exit code. `interactive`: stdin goes to
+    it; `terminal`: it has one."""
     ended_by: list[int] = []  # the signal that ended this program
 
     def leave(number: int) -> None:
@@ -83,7 +85,7 @@ def _until_end(running: Exec, *, interactive: bool, terminal: bool) -> int:
         signal.SIGHUP: leave,
     }
     if terminal:
-        handlers[signal.SIGWINCH] = lambda _: running.resize(*_size())
+        handlers[signal.SIGWINCH] = lambda _: running.resize(*terminal_size())
     with _handled(handlers), _raw_terminal() if interactive and terminal else contextlib.nullcontext():
         if interactive:
             threading.Thread(target=_pass_stdin, args=(running,), daemon=True).start()
@@ -131,7 +133,8 @@ def _handled(handlers: dict[int, Callable[[int], None]]) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _size() -> tuple[int, int]:
+def terminal_size() -> tuple[int, int]:
+    """Return the rows and columns of the terminal here."""
     for fd in (0, 1, 2):
         with contextlib.suppress(OSError):
             columns, rows = os.get_terminal_size(fd)

@@ -39,7 +39,7 @@ def followed(
     if spec.is_parent:
         return wait_shown(client, job, timeout_s)
     ends = None if timeout_s is None else time.monotonic() + timeout_s
-    for _ in follow(_until_started(client, job, timeout_s)):
+    for _ in follow(until_started(client, job, timeout_s)):
         pass
     printed = contextlib.nullcontext() if out is None else _printed_to(out)
     with printed, contextlib.suppress(NotFound):  # it never started: how it ended says why
@@ -70,7 +70,8 @@ def _printed_to(file: BinaryIO) -> Iterator[None]:
         text.detach()
 
 
-def _until_started(client: GoSchedClient, job: str, timeout_s: float | None) -> Iterator[JobDetail]:
+def until_started(client: GoSchedClient, job: str, timeout_s: float | None) -> Iterator[JobDetail]:
+    """Yield the job at each change until its tasks run, or it has ended."""
     for detail in client.watch(job, timeout_s=timeout_s):
         yield detail
         waiting = any(task.state <= TaskState.STARTING for task in detail.tasks)

@@ -60,6 +60,7 @@ OWN = {
 }
 OF_OTHERS = {
     "sbatch": "Submit a batch script of Slurm, with its #SBATCH lines.",
+    "salloc": "Run a command or a shell in an allocation, as Slurm's salloc does.",
     "srun": "Run a command as a step of a batch script, as Slurm's srun does.",
     "squeue": "List jobs as Slurm's squeue does.",
     "sinfo": "List nodes as Slurm's sinfo does.",

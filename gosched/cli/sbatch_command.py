@@ -10,6 +10,7 @@ import click
 
 from gosched.cli.connect import connect
 from gosched.cli.output import as_data, emit, say
+from gosched.client import GoSchedClient
 from gosched.config.errors import ConfigError
 from gosched.config.jobs.draft import JobDraft
 
@@ -54,7 +55,7 @@ def command(ctx: click.Context, /, words: tuple[str, ...]) -> int:
         read_here(draft)
         emit(as_data(job, "yaml"))
         return 0
-    job_id = _submit(ctx, draft)
+    job_id = submitted(connect(ctx), draft, "sbatch")
     if "parsable" in given:
         emit(job_id)
     elif "quiet" not in given:
@@ -75,16 +76,15 @@ def _text(words: list[str], *, is_wrapped: bool) -> str:
         raise ConfigError(f"{words[0] if words else 'standard input'} is no script: it is no text") from error
 
 
-def _submit(ctx: click.Context, draft: JobDraft) -> str:
-    """Submit the job, and return its id."""
+def submitted(client: GoSchedClient, draft: JobDraft, program: str) -> str:
+    """Submit a job, and return its id. `program`: has the word where there are warnings."""
     from gosched.cli.job_input import read_by_master
     from gosched.client.reading import ReadJob, submit_read
 
-    client = connect(ctx)
     (spec,) = read_by_master(client, draft)
     answer = submit_read(client, spec) if isinstance(spec, ReadJob) else client.submit(spec)
     for warning in answer.warnings:
-        say(f"sbatch: warning: {warning}")
+        say(f"{program}: warning: {warning}")
     return answer.job_id
 
 

@@ -16,7 +16,7 @@ import click
 from gosched.cli.output import emit, say
 from gosched.config.errors import ConfigError
 
-NAMES = ("sbatch", "srun", "squeue", "sinfo", "scancel", "sacct", "scontrol")
+NAMES = ("sbatch", "salloc", "srun", "squeue", "sinfo", "scancel", "sacct", "scontrol")
 _MARK = "# made by goschedctl slurm-aliases"
 
 

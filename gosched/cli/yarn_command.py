@@ -71,8 +71,8 @@ _APPS_WIDE: list[Column] = [
 def command(rm: str | None, user: str | None, ca: str | None) -> None:
     """Look at a YARN cluster, submit an application to it, end one.
 
-    Of several ResourceManagers the active one is asked. Clusters that ask for Kerberos are for the Python client alone,
-    which takes a library for it.
+    Of several ResourceManagers the active one is asked. A cluster that asks for Kerberos is shown the tickets of kinit,
+    and --user counts for nothing there (pip install 'gosched[kerberos]').
     """
 
 

@@ -26,14 +26,14 @@ _IN_TASK = "GOSCHED_TASK_ID"
 
 def yarn_client(ctx: click.Context) -> YarnClient:
     """Return a client for what the options of `goschedctl yarn` say."""
-    from gosched.integrations.yarn import YarnClient, YarnMisused
+    from gosched.integrations.yarn import YarnClient, YarnMisused, negotiate
 
     assert ctx.parent is not None, "these are commands of a group"
     given = ctx.parent.params
     if not given["rm"]:
         raise YarnMisused("no ResourceManager is named: give --rm http://HOST:8088, or set GOSCHED_YARN_RM")
     urls = [url.strip() for url in given["rm"].split(",") if url.strip()]
-    return YarnClient(urls, user=given["user"] or getpass.getuser(), ca=given["ca"])
+    return YarnClient(urls, user=given["user"] or getpass.getuser(), authorize=negotiate, ca=given["ca"])
 
 
 def _submission_options(function: F) -> F:

@@ -30,7 +30,7 @@ class TooLarge(Unreachable):
 class Reply:
     status: int
     body: bytes
-    #: Names are in small letters; of a repeated one the last.
+    #: Names are in small letters; the values of a repeated one have commas between them.
     headers: Mapping[str, str]
 
 
@@ -109,7 +109,7 @@ def _ask(
         content = answer.read(max_bytes + 1)
         if answer.length and len(content) <= max_bytes:  # read() with a bound does not say that there was less
             raise http.client.IncompleteRead(content, answer.length)
-        found = {name.lower(): value for name, value in answer.getheaders()}
+        found = {name.lower(): ", ".join(answer.headers.get_all(name, [])) for name in answer.headers}
     return Reply(answer.status, content, found)
 
 

@@ -6,8 +6,10 @@ The tests themselves say which ResourceManager is active: so no ZooKeeper is nee
 from __future__ import annotations
 
 import contextlib
+import os
 import subprocess
 import sys
+import urllib.error
 import urllib.request
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,6 +20,7 @@ import psutil
 
 from tests.ports import HeldPort
 
+from .kerberos import REALM, Kerberos
 from .support import until
 
 ROOT = Path(__file__).parents[2]
@@ -45,7 +48,8 @@ def properties(values: Mapping[str, object]) -> str:
 
 class Yarn:
     """`with Yarn(folder, scheduler_xml=...) as yarn:` has started all of it, with rm1 active. `more`: properties of
-    yarn-site.xml."""
+    yarn-site.xml. `kerberos`: without its tickets nobody may do anything here; `open_rpc`: but over RPC, so that the
+    NodeManager shows logs, for which it needs Hadoop's native library else."""
 
     def __init__(
         self,
@@ -54,6 +58,8 @@ class Yarn:
         scheduler_xml: str,
         managers: Sequence[str] = ("rm1", "rm2"),
         more: Mapping[str, object] | None = None,
+        kerberos: Kerberos | None = None,
+        open_rpc: bool = False,
     ) -> None:
         sys.path.insert(0, str(ROOT))
         from tools.hadoop import HADOOP as fetched
@@ -70,14 +76,22 @@ class Yarn:
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         self._conf.mkdir(parents=True)
         (self._conf / "log4j.properties").write_text(LOG4J)
-        (self._conf / "core-site.xml").write_text(
-            properties({"fs.defaultFS": "file:///", "hadoop.tmp.dir": folder / "tmp"})
-        )
-        (self._conf / "yarn-site.xml").write_text(properties({**self._site(), **(more or {})}))
+        self._java = ["java", *JVM, *OPENED, "-cp", self.classpath]
+        self._env = dict(os.environ)
+        core: dict[str, object] = {"fs.defaultFS": "file:///", "hadoop.tmp.dir": folder / "tmp"}
+        site = {**self._site(), **(more or {})}
+        if kerberos is not None:
+            keytab = kerberos.keytab("HTTP/localhost", "rm/localhost", "nm/localhost")
+            self._env |= kerberos.login("rm/localhost", keytab)
+            self._java.insert(1, f"-Djava.security.krb5.conf={kerberos.config}")
+            core |= _secured(keytab, "simple" if open_rpc else "kerberos")
+            site |= _secured_site(keytab)
+        (self._conf / "core-site.xml").write_text(properties(core))
+        (self._conf / "yarn-site.xml").write_text(properties(site))
         (self._conf / "capacity-scheduler.xml").write_text(scheduler_xml)
 
     def url(self, name: str) -> str:
-        return f"http://{self._ports[name, 'webapp'].address}"
+        return f"http://localhost:{self._ports[name, 'webapp'].number}"
 
     @property
     def urls(self) -> tuple[str, str]:
@@ -113,9 +127,10 @@ class Yarn:
         main, own = f"{CLASSES}.resourcemanager.ResourceManager", [f"-Dyarn.resourcemanager.ha.id={name}"]
         if name == "nm":
             main, own = f"{CLASSES}.nodemanager.NodeManager", []
-        words = ["java", *JVM, *OPENED, "-cp", self.classpath, main, *own]
         with (self.folder / f"{name}.log").open("ab") as log:
-            self._running[name] = subprocess.Popen(words, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+            self._running[name] = subprocess.Popen(
+                [*self._java, main, *own], env=self._env, stdout=log, stderr=log, stdin=subprocess.DEVNULL
+            )
 
     def stop(self, name: str) -> None:
         process = self._running.pop(name)
@@ -132,7 +147,8 @@ class Yarn:
     def _admin(self, *words: str) -> None:
         main = "org.apache.hadoop.yarn.client.cli.RMAdminCLI"
         done = subprocess.run(
-            ["java", *JVM, *OPENED, "-cp", self.classpath, main, *words],
+            [*self._java, main, *words],
+            env=self._env,
             capture_output=True,
             text=True,
             timeout=120,
@@ -149,11 +165,17 @@ class Yarn:
 
     def _answers(self, name: str) -> bool:
         assert self._running[name].poll() is None, self.log(name)[-3000:]
-        return b"clusterInfo" in _get(f"{self.url(name)}/ws/v1/cluster/info")
+        try:
+            with urllib.request.urlopen(f"{self.url(name)}/ws/v1/cluster/info", timeout=5) as answer:
+                return b"clusterInfo" in answer.read()
+        except urllib.error.HTTPError as error:
+            return error.code == 401  # with Kerberos
+        except OSError:
+            return False
 
     def _has_node(self) -> bool:
         assert self._running["nm"].poll() is None, self.log("nm")[-3000:]
-        return b'"state":"RUNNING"' in _get(f"{self.url('rm1')}/ws/v1/cluster/nodes")
+        return "Node Transitioned from NEW to RUNNING" in self.log("rm1")
 
     def _site(self) -> dict[str, object]:
         folder, node = self.folder, self._node_ports
@@ -176,11 +198,11 @@ class Yarn:
             "yarn.client.failover-sleep-max-ms": 500,
             "yarn.scheduler.minimum-allocation-mb": 64,
             "yarn.scheduler.minimum-allocation-vcores": 1,
-            "yarn.nodemanager.hostname": "127.0.0.1",
-            "yarn.nodemanager.address": node["address"].address,
-            "yarn.nodemanager.localizer.address": node["localizer"].address,
-            "yarn.nodemanager.collector-service.address": node["collector"].address,
-            "yarn.nodemanager.webapp.address": node["webapp"].address,
+            "yarn.nodemanager.hostname": "localhost",
+            "yarn.nodemanager.address": f"localhost:{node['address'].number}",
+            "yarn.nodemanager.localizer.address": f"localhost:{node['localizer'].number}",
+            "yarn.nodemanager.collector-service.address": f"localhost:{node['collector'].number}",
+            "yarn.nodemanager.webapp.address": f"localhost:{node['webapp'].number}",
             "yarn.nodemanager.resource.memory-mb": 4096,
             "yarn.nodemanager.resource.cpu-vcores": 32,
             "yarn.nodemanager.vmem-check-enabled": "false",
@@ -201,9 +223,26 @@ _RM_ROLES = {
 _NM_ROLES = ("address", "localizer", "collector", "webapp")
 
 
-def _get(url: str) -> bytes:
-    try:
-        with urllib.request.urlopen(url, timeout=5) as answer:
-            return bytes(answer.read())
-    except OSError:
-        return b""
+def _secured(keytab: Path, rpc: str) -> dict[str, object]:
+    """Return the properties of core-site.xml of a cluster that lets nobody in without a ticket."""
+    return {
+        "hadoop.security.authentication": rpc,
+        "hadoop.http.filter.initializers": "org.apache.hadoop.security.AuthenticationFilterInitializer",
+        "hadoop.http.authentication.type": "kerberos",
+        "hadoop.http.authentication.kerberos.principal": f"HTTP/localhost@{REALM}",
+        "hadoop.http.authentication.kerberos.keytab": keytab,
+    }
+
+
+def _secured_site(keytab: Path) -> dict[str, object]:
+    """Return what yarn-site.xml has beside it."""
+    return {
+        "yarn.resourcemanager.principal": f"rm/localhost@{REALM}",
+        "yarn.resourcemanager.keytab": keytab,
+        "yarn.resourcemanager.webapp.spnego-principal": f"HTTP/localhost@{REALM}",
+        "yarn.resourcemanager.webapp.spnego-keytab-file": keytab,
+        "yarn.nodemanager.principal": f"nm/localhost@{REALM}",
+        "yarn.nodemanager.keytab": keytab,
+        "yarn.nodemanager.webapp.spnego-principal": f"HTTP/localhost@{REALM}",
+        "yarn.nodemanager.webapp.spnego-keytab-file": keytab,
+    }

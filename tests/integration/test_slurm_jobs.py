@@ -39,12 +39,12 @@ class User:
     def __init__(self, cluster: LocalCluster, home: Path) -> None:
         self.home = home
         self.endpoints = cluster.endpoints
-        self._env = {**os.environ, "GOSCHED_ENDPOINTS": cluster.endpoints}
+        self.env = {**os.environ, "GOSCHED_ENDPOINTS": cluster.endpoints}
 
     def run(self, *words: str, program: str = GOSCHEDCTL) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [program, *words],
-            cwd=self.home, env=self._env, capture_output=True, text=True, timeout=2 * PATIENCE_S, check=False,
+            cwd=self.home, env=self.env, capture_output=True, text=True, timeout=2 * PATIENCE_S, check=False,
         )  # fmt: skip
 
     def submit(self, *options: str, script: str = "") -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gosched.integrations.slurm.options import SBATCH, SRUN, Option, Verdict, verdicts
+from gosched.integrations.slurm.options import SALLOC, SBATCH, SRUN, Option, Verdict, verdicts
 from gosched.integrations.slurm.query_options import SACCT, SCANCEL, SCONTROL, SINFO, SQUEUE
 from tools.docs.markdown import code, page, table
 
@@ -12,6 +12,7 @@ those of the commands that show jobs and nodes; what they do is in [Slurm script
 option that is in no table is an error."""
 _TABLES = {
     "sbatch": SBATCH,
+    "salloc": SALLOC,
     "srun": SRUN,
     "squeue": SQUEUE,
     "sinfo": SINFO,

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO
 
 from gosched.agent.mpi.job import failed
-from gosched.integrations.slurm.batch import Batch
+from gosched.integrations.slurm.batch import ALLOCATION, DIRECTORY, Batch
 from gosched.integrations.slurm.variables import Node, file_name, script_variables
 
 #: Commands that the script finds in its PATH, whatever is installed on the node.
@@ -67,10 +67,11 @@ class BatchScript:
 
     def _commands(self) -> Path:
         """Write the commands that the script finds first, and return their directory."""
-        directory = self._scratch / ".gosched-slurm"
+        directory = self._scratch / DIRECTORY
         directory.mkdir(mode=0o700, exist_ok=True)
         programs = {name: f"gosched.cli.main {name} --" for name in COMMANDS}
         programs["srun"] = "gosched.agent.slurm.srun"
+        programs[ALLOCATION] = "gosched.agent.slurm.allocation"
         for name, words in programs.items():
             file = directory / name
             file.write_text(f'#!/bin/sh\nexec {sys.executable} -I -m {words} "$@"\n')
@@ -85,10 +86,10 @@ class BatchScript:
         return str(self._scratch)
 
     def _outputs(self, files: contextlib.ExitStack, env: Mapping[str, str]) -> tuple[IO[bytes] | None, IO[bytes] | int]:
-        """Open the files of --output and --error. Where the directory of the job is not on the node, and no path is
-        named, what the script writes is the task's own output."""
+        """Open the files of --output and --error. Where there is none, or the directory of the job is not on the node
+        and no path is named, what the script writes is the task's own output."""
         batch = self.batch
-        if not os.path.isdir(batch.chdir) and not os.path.isabs(batch.output):
+        if not batch.output or (not os.path.isdir(batch.chdir) and not os.path.isabs(batch.output)):
             return None, asyncio.subprocess.STDOUT if not batch.error else self._open(files, batch.error, env)
         out = self._open(files, batch.output, env)
         return out, self._open(files, batch.error, env) if batch.error else asyncio.subprocess.STDOUT

@@ -12,6 +12,8 @@ from typing import Any
 #: First word of the command: agents put their own program in its place. It is followed by the record, the text of the
 #: script, and the script's arguments.
 COMMAND = "gosched-batch"
+#: Where the first task keeps the programs of a script, beneath its own directory, and the one that holds an allocation.
+DIRECTORY, ALLOCATION = ".gosched-slurm", "gosched-allocation"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +32,7 @@ class Batch:
     qos: str = ""
     #: Where the script starts.
     chdir: str = ""
-    #: Patterns of files; empty `error`: where the output goes.
+    #: Patterns of files; empty `error`: where the output goes; empty `output`: that of the task.
     output: str = ""
     error: str = ""
     append: bool = False

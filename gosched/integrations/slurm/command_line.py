@@ -14,19 +14,19 @@ from gosched.integrations.slurm.options import Option, Takes, Verdict
 T = TypeVar("T")
 
 _DIRECTIVE = "#SBATCH"
-#: Variables that stand between the script and the command line.
+#: Variables that stand between the script and the command line, by what follows SBATCH_ or SALLOC_.
 _VARIABLES = {
-    "SBATCH_ACCOUNT": "account",
-    "SBATCH_ARRAY_INX": "array",
-    "SBATCH_CONSTRAINT": "constraint",
-    "SBATCH_EXPORT": "export",
-    "SBATCH_GRES": "gres",
-    "SBATCH_JOB_NAME": "job-name",
-    "SBATCH_OPEN_MODE": "open-mode",
-    "SBATCH_PARTITION": "partition",
-    "SBATCH_QOS": "qos",
-    "SBATCH_SIGNAL": "signal",
-    "SBATCH_TIMELIMIT": "time",
+    "ACCOUNT": "account",
+    "ARRAY_INX": "array",
+    "CONSTRAINT": "constraint",
+    "EXPORT": "export",
+    "GRES": "gres",
+    "JOB_NAME": "job-name",
+    "OPEN_MODE": "open-mode",
+    "PARTITION": "partition",
+    "QOS": "qos",
+    "SIGNAL": "signal",
+    "TIMELIMIT": "time",
 }
 
 
@@ -109,11 +109,11 @@ def read_script(table: Sequence[Option], text: str, name: str, given: Given) -> 
             raise ConfigError(f"{origin}{left[0]!r} is no option")
 
 
-def read_environment(table: Sequence[Option], environment: Mapping[str, str], given: Given) -> None:
-    """Take the options of SBATCH_ variables. Raises ConfigError."""
+def read_environment(table: Sequence[Option], environment: Mapping[str, str], given: Given, program: str) -> None:
+    """Take the options of a program's variables, such as SBATCH_PARTITION. Raises ConfigError."""
     by_name = {option.name: option for option in table}
-    for variable, name in _VARIABLES.items():
-        if variable in environment:
+    for ending, name in _VARIABLES.items():
+        if name in by_name and (variable := f"{program.upper()}_{ending}") in environment:
             given.add(by_name[name], environment[variable], f"{variable}: ")
 
 

@@ -21,12 +21,12 @@ from gosched.config.errors import ConfigError
 from gosched.config.written import cpus
 from gosched.core.resources import MILLI
 from gosched.integrations.slurm import values
-from gosched.integrations.slurm.batch import COMMAND, Batch, written
+from gosched.integrations.slurm.batch import ALLOCATION, COMMAND, DIRECTORY, Batch, written
 from gosched.integrations.slurm.begin import begin_of
 from gosched.integrations.slurm.command_line import Given, read_environment, read_script, read_words
 from gosched.integrations.slurm.node_choice import OPTIONS as NODE_OPTIONS
 from gosched.integrations.slurm.node_choice import ListNodes, named_nodes, whole_cpu_millis
-from gosched.integrations.slurm.options import SBATCH
+from gosched.integrations.slurm.options import SALLOC, SBATCH, Option
 from gosched.integrations.slurm.shape import Shape, shape_of
 
 #: Labels of jobs that sbatch made, for squeue and sacct.
@@ -52,6 +52,14 @@ class Script:
     #: Of its file; `sbatch` without one, `wrap` of --wrap.
     name: str
     args: tuple[str, ...] = ()
+    #: Of salloc: it holds the allocation while a command runs beside it.
+    holds: bool = False
+
+
+def held_for(command: Sequence[str]) -> Script:
+    """Return what stands in place of a script where salloc runs a command; without words: a shell."""
+    name = command[0].rpartition("/")[2] if command else "interactive"
+    return Script(text=f'#!/bin/sh\nexec {ALLOCATION} hold "${{0%/*}}/{DIRECTORY}"\n', name=name, holds=True)
 
 
 def script_of(words: Sequence[str], given: Given, text: str) -> Script:
@@ -78,8 +86,11 @@ def options_of(command_line: Given, script: Script, environment: Mapping[str, st
     if "\0" in script.text:
         raise ConfigError(f"{script.name} is no script: it holds a NUL character")
     given = Given()
-    read_script(SBATCH, script.text, script.name, given)
-    read_environment(SBATCH, environment, given)
+    if script.holds:
+        read_environment(SALLOC, environment, given, "salloc")
+    else:
+        read_script(SBATCH, script.text, script.name, given)
+        read_environment(SBATCH, environment, given, "sbatch")
     for one, other in (*_EITHER, *(pair[::-1] for pair in _EITHER)):
         if one in command_line and other not in command_line:
             given.values.pop(other, None)
@@ -89,10 +100,10 @@ def options_of(command_line: Given, script: Script, environment: Mapping[str, st
     return given
 
 
-def read_command_line(words: Sequence[str]) -> tuple[Given, list[str]]:
-    """Return the options of sbatch, and the words of the script. Raises ConfigError."""
+def read_command_line(words: Sequence[str], table: tuple[Option, ...] = SBATCH) -> tuple[Given, list[str]]:
+    """Return the options, and the words of the script or the command. Raises ConfigError."""
     given = Given()
-    return given, read_words(SBATCH, words, given)
+    return given, read_words(table, words, given)
 
 
 def job_of(
@@ -107,6 +118,8 @@ def job_of(
         shape = replace(shape, node_cpu_millis=whole_cpu_millis(given, shape, places, nodes))
     name = given.get("job-name") or script.name.rpartition("/")[2]
     batch = _batch(given, shape, name, directory)
+    if script.holds:
+        batch = replace(batch, output="")
     job: dict[str, Any] = {
         "name": f"{re.sub(r'[^A-Za-z0-9._-]+', '-', name).strip('-')[:200] or 'job'}-{suffix}",
         "labels": {
@@ -124,7 +137,7 @@ def job_of(
         job["priority"] = _priority(given)
     if batch.time_limit_s:
         job["timeout"] = f"{batch.time_limit_s}s"
-    if "no-requeue" in given and "requeue" not in given:
+    if script.holds or ("no-requeue" in given and "requeue" not in given):
         job["retry"] = {"max": 0, "when": []}
     if "hold" in given:
         job["hold"] = True

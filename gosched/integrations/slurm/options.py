@@ -179,6 +179,28 @@ SBATCH = (
     ),
 )
 
+_OF_SCRIPTS = frozenset(
+    {"array", "batch", "error", "export", "export-file", "get-user-env", "ignore-pbs", "input", "no-requeue"}
+    | {"open-mode", "output", "parsable", "propagate", "requeue", "signal", "test-only", "wait", "wrap"}
+)
+#: Of salloc: as sbatch's, without what is of scripts.
+SALLOC = (
+    *(option for option in SBATCH if option.name not in _OF_SCRIPTS),
+    *rows(
+        Verdict.IGNORED,
+        ("bell!", "no bell is rung"),
+        ("no-bell!", "no bell is rung"),
+        ("K kill-command?", "the command always ends with its allocation"),
+    ),
+    *rows(
+        Verdict.REFUSED,
+        ("no-shell!", "an allocation lasts as long as its command: goschedctl sbatch needs no terminal"),
+        ("I immediate?", "goschedctl plan says whether a job would start now"),
+        ("signal", "let the command watch its time, or submit a script with sbatch"),
+        ("x11?", "no windows are passed on"),
+    ),
+)
+
 #: Of srun inside of a job: a step.
 SRUN = (
     *rows(

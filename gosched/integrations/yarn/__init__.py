@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         YarnTimedOut,
         YarnUnreachable,
     )
+    from gosched.integrations.yarn.kerberos import negotiate
     from gosched.integrations.yarn.records import (
         ClusterInfo,
         ClusterMetrics,
@@ -38,6 +39,7 @@ __getattr__ = lazy(
         "gosched.integrations.yarn.client": "YarnClient",
         "gosched.integrations.yarn.errors": "YarnBadAnswer YarnDenied YarnError YarnMisused YarnNotFound YarnRefused "
         "YarnTimedOut YarnUnreachable",
+        "gosched.integrations.yarn.kerberos": "negotiate",
         "gosched.integrations.yarn.records": "ClusterInfo ClusterMetrics LocalResource NewApplication Submission "
         "YarnApplication YarnNode YarnQueue YarnScheduler",
     },
@@ -63,4 +65,5 @@ __all__ = [
     "YarnScheduler",
     "YarnTimedOut",
     "YarnUnreachable",
+    "negotiate",
 ]

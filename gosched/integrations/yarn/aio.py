@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from gosched.identity.aside import in_thread
 from gosched.integrations.yarn import calls
-from gosched.integrations.yarn.client import FAILOVER_S, KILL_S, LOG_BYTES, TIMEOUT_S, Line
+from gosched.integrations.yarn.client import FAILOVER_S, KILL_S, LOG_BYTES, TIMEOUT_S, Authorize, Line
 from gosched.integrations.yarn.records import (
     ClusterInfo,
     ClusterMetrics,
@@ -18,7 +18,7 @@ from gosched.integrations.yarn.records import (
     YarnNode,
     YarnScheduler,
 )
-from gosched.integrations.yarn.steps import Authorize, Exchange, Managers, Steps
+from gosched.integrations.yarn.steps import Exchange, Managers, Steps
 from gosched.wire.http_exchange import Reply, Unreachable
 
 T = TypeVar("T")
@@ -37,8 +37,8 @@ class AsyncYarnClient:
         timeout_s: float = TIMEOUT_S,
         failover_s: float = FAILOVER_S,
     ) -> None:
-        self._managers = Managers(urls, user=user, authorize=authorize, failover_s=failover_s)
-        self._line = Line(urls, ca=ca, timeout_s=timeout_s)
+        self._managers = Managers(urls, user=user, failover_s=failover_s)
+        self._line = Line(urls, authorize=authorize, ca=ca, timeout_s=timeout_s)
 
     async def info(self) -> ClusterInfo:
         """Return what the first ResourceManager that answers says of itself, also if it is on standby."""

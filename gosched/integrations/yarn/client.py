@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ssl
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
+from urllib.parse import urlsplit
 
 from gosched.integrations.yarn import calls
 from gosched.integrations.yarn.errors import YarnMisused
@@ -18,12 +19,14 @@ from gosched.integrations.yarn.records import (
     YarnNode,
     YarnScheduler,
 )
-from gosched.integrations.yarn.steps import MAX_BYTES, Authorize, Exchange, Managers, Steps
+from gosched.integrations.yarn.steps import MAX_BYTES, Exchange, Managers, Steps
 from gosched.wire.http_exchange import Reply, Unreachable, exchange
 from gosched.wire.tls_files import words_of
 from gosched.wire.tls_rules import trusting
 
 T = TypeVar("T")
+#: Takes the name of a host, returns the header `Authorization` for it: `Negotiate ...`. May block.
+Authorize = Callable[[str], str]
 
 TIMEOUT_S = 10.0
 FAILOVER_S = 15.0
@@ -35,10 +38,10 @@ class YarnClient:
     """A client of one YARN cluster. It may be used by several threads; it holds no connection.
 
     `urls`: the web addresses of all ResourceManagers. `user`: sent as `user.name`, which a cluster without Kerberos
-    believes. `authorize`: for a cluster with Kerberos, takes a host and returns the `Authorization` header for it.
-    `ca`: file of the authority that signs the certificates; None: the system's. `timeout_s`: of one request.
-    `failover_s`: how long it asks again while no ResourceManager is active but one is on standby. All methods raise
-    YarnError.
+    believes. `authorize`: for a cluster with Kerberos, `negotiate`, or another function that takes a host and returns
+    the header `Authorization` for it; None: no ticket is shown. `ca`: file of the authority that signs the
+    certificates; None: the system's. `timeout_s`: of one request. `failover_s`: how long it asks again while no
+    ResourceManager is active but one is on standby. All methods raise YarnError.
     """
 
     def __init__(
@@ -51,8 +54,8 @@ class YarnClient:
         timeout_s: float = TIMEOUT_S,
         failover_s: float = FAILOVER_S,
     ) -> None:
-        self._managers = Managers(urls, user=user, authorize=authorize, failover_s=failover_s)
-        self._line = Line(urls, ca=ca, timeout_s=timeout_s)
+        self._managers = Managers(urls, user=user, failover_s=failover_s)
+        self._line = Line(urls, authorize=authorize, ca=ca, timeout_s=timeout_s)
 
     def info(self) -> ClusterInfo:
         """Return what the first ResourceManager that answers says of itself, also if it is on standby."""
@@ -124,9 +127,10 @@ class YarnClient:
 
 
 class Line:
-    """How one exchange is made: with which trust, and in what time."""
+    """How one exchange is made: with which trust, by whose word, and in what time."""
 
-    def __init__(self, urls: Sequence[str], *, ca: str | None, timeout_s: float) -> None:
+    def __init__(self, urls: Sequence[str], *, authorize: Authorize | None, ca: str | None, timeout_s: float) -> None:
+        self._authorize = authorize
         self._timeout_s = timeout_s
         self._trust: ssl.SSLContext | None = None
         if ca is not None or any(url.startswith("https:") for url in urls):
@@ -136,16 +140,24 @@ class Line:
                 raise YarnMisused(f"{ca}: cannot be read as certificates in PEM form: {words_of(error)}") from error
 
     def exchange(self, todo: Exchange) -> Reply | Unreachable:
-        """Send a request; block until its answer is there or its time is over."""
+        """Send a request, and once more where its server asks for Kerberos; block until its answer is there or its
+        time is over. Raises what `authorize` raises."""
         try:
-            return exchange(
-                todo.url,
-                self._trust,
-                method=todo.method,
-                headers=todo.headers,
-                body=todo.body,
-                timeout_s=self._timeout_s,
-                max_bytes=MAX_BYTES,
-            )
+            reply = self._once(todo, {})
+            challenge = reply.headers.get("www-authenticate", "").lower()
+            if self._authorize is None or reply.status != 401 or "negotiate" not in challenge:
+                return reply
+            return self._once(todo, {"Authorization": self._authorize(urlsplit(todo.url).hostname or "")})
         except Unreachable as error:
             return error
+
+    def _once(self, todo: Exchange, more: Mapping[str, str]) -> Reply:
+        return exchange(
+            todo.url,
+            self._trust,
+            method=todo.method,
+            headers={**todo.headers, **more},
+            body=todo.body,
+            timeout_s=self._timeout_s,
+            max_bytes=MAX_BYTES,
+        )

@@ -10,7 +10,7 @@ to people and not followed. The one other host is the node that an active one na
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 from urllib.parse import quote, urlsplit
@@ -33,9 +33,6 @@ from gosched.integrations.yarn.records import ENDED, YarnApplication
 from gosched.wire.http_exchange import Reply, TooLarge, Unreachable, server_address
 
 T = TypeVar("T")
-#: Takes the name of a host, returns the header `Authorization` for it: `Negotiate ...`, of a library for Kerberos.
-Authorize = Callable[[str], str]
-
 #: Of one answer: about 40,000 applications.
 MAX_BYTES = 64 << 20
 _PAUSE_S = 0.3
@@ -65,12 +62,11 @@ Steps = Generator[Exchange | Pause, Reply | Unreachable | None, T]
 class Managers:
     """The ResourceManagers of a cluster, and which of them was active last."""
 
-    def __init__(self, urls: Sequence[str], *, user: str, authorize: Authorize | None, failover_s: float) -> None:
+    def __init__(self, urls: Sequence[str], *, user: str, failover_s: float) -> None:
         self._urls = [_checked(url) for url in urls]
         if not self._urls:
             raise YarnMisused("no ResourceManager is named: give the address of its web page, http://HOST:8088")
         self._user = user
-        self._authorize = authorize
         self._failover_s = failover_s
         self._active = 0
 
@@ -137,12 +133,7 @@ class Managers:
         headers = {"Accept": "application/json"}
         if call.body is not None:
             headers["Content-Type"] = "application/json"
-        sent = Exchange(url + call.target(self._user), call.method, headers, call.body)
-        reply = yield sent
-        challenge = reply.headers.get("www-authenticate", "") if isinstance(reply, Reply) else ""
-        if self._authorize is not None and isinstance(reply, Reply) and reply.status == 401 and challenge:
-            own = self._authorize(urlsplit(url).hostname or "")
-            reply = yield Exchange(sent.url, sent.method, {**headers, "Authorization": own}, sent.body)
+        reply = yield Exchange(url + call.target(self._user), call.method, headers, call.body)
         assert reply is not None, "an exchange has a result"
         return reply
 

@@ -7,6 +7,7 @@ import inspect
 import json
 import socket
 import ssl
+import threading
 from pathlib import Path
 
 import pytest
@@ -228,6 +229,46 @@ def test_a_challenge_is_answered_once_with_what_the_caller_has_for_the_host() ->
     with serving(challenge) as rm, pytest.raises(YarnDenied):
         client(rm.url, authorize=lambda host: "Negotiate bad").info()
     assert len(rm.asked) == 2
+
+
+def test_only_a_challenge_for_a_ticket_is_answered_with_one() -> None:
+    basic = Answer(b"", 401, {"WWW-Authenticate": 'Basic realm="a"'})
+    with serving(basic) as rm, pytest.raises(YarnDenied, match="answers 401"):
+        client(rm.url, authorize=lambda host: "Negotiate never").info()
+    assert len(rm.asked) == 1
+    names = ("WWW-Authenticate", "www-authenticate", "Www-Authenticate")
+    either = Answer(b"", 401, dict(zip(names, ('Basic realm="a"', "Negotiate", "Digest"), strict=True)))
+    with serving(either, Answer(INFO)) as rm:
+        assert client(rm.url, authorize=lambda host: "Negotiate x").info().id == 7
+
+
+def test_a_node_that_asks_for_a_ticket_shows_its_log_for_one() -> None:
+    challenge = Answer(b"", 401, {"WWW-Authenticate": "Negotiate"})
+    with serving(challenge, Answer(b"said")) as node:
+        app = {**APP, "amContainerLogs": f"{node.url}/node/containerlogs/container_1/ann"}
+        with serving(Answer({"app": app})) as rm:
+            yarn = client(rm.url, authorize=lambda host: f"Negotiate for-{host}")
+            assert yarn.log(yarn.app(ID)) == b"said"
+    assert [asked[3].get("Authorization") for asked in node.asked] == [None, "Negotiate for-127.0.0.1"]
+
+
+def test_a_loop_goes_on_while_a_ticket_is_got() -> None:
+    challenge = Answer(b"", 401, {"WWW-Authenticate": "Negotiate"})
+    asked, goes_on = threading.Event(), threading.Event()
+
+    def authorize(_host: str) -> str:
+        asked.set()
+        assert goes_on.wait(20), "the loop stands still"
+        return "Negotiate x"
+
+    async def both(url: str) -> int:
+        call = asyncio.create_task(AsyncYarnClient([url], authorize=authorize).info())
+        assert await asyncio.to_thread(asked.wait, 20)
+        goes_on.set()
+        return (await call).id
+
+    with serving(challenge, Answer(INFO)) as rm:
+        assert asyncio.run(both(rm.url)) == 7
 
 
 def test_a_kill_is_repeated_until_the_application_has_ended() -> None:

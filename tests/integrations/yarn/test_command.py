@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 
 import pytest
 
@@ -46,6 +47,15 @@ def test_each_failure_has_its_exit_code(
     with serving(answer) as rm:
         assert run_cli(["yarn", "--rm", rm.url, "app", ID]) == code
     assert said in capsys.readouterr().err
+
+
+def test_where_the_package_for_kerberos_is_missing_it_is_named(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "gssapi", None)
+    with serving(Answer(b"", 401, {"WWW-Authenticate": "Negotiate"})) as rm:
+        assert run_cli(["yarn", "--rm", rm.url, "info"]) == 4
+    assert "127.0.0.1 asks for Kerberos: pip install 'gosched[kerberos]'" in capsys.readouterr().err
 
 
 def test_text_of_others_does_nothing_to_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
