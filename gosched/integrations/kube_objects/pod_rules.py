@@ -38,6 +38,11 @@ class Selector:
     #: It selects no pod, whatever the conditions: none was written.
     is_none: bool = False
 
+    @property
+    def is_empty(self) -> bool:
+        """Return whether it was written and selects all pods."""
+        return not self.conditions and not self.is_none
+
     def selects(self, labels: Mapping[str, str]) -> bool:
         return not self.is_none and all(
             _meets(labels.get(key), operator, values) for key, operator, values in self.conditions
@@ -65,6 +70,14 @@ class Spread:
     max_skew: int
     #: Whether nodes with taints that the pod does not tolerate make no domain.
     honors_taints: bool
+    #: The label keys of all spreads of the pod that must be kept: a node that lacks one makes no domain for any.
+    keys: tuple[str, ...]
+
+    @property
+    def counts_none(self) -> bool:
+        """Return whether it asks for the label alone: Kubernetes counts no pod by an empty selector, although that
+        selects the pod itself."""
+        return self.pods.selector.is_empty
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +105,8 @@ def read_rules(spec: Json, namespace: str) -> Rules:
         raise Refused(f"required podAffinity of {len(together)} terms is not supported: write one")
     constraints = spec.get("topologySpreadConstraints") or []
     hard = [each for each in constraints if each.get("whenUnsatisfiable", "DoNotSchedule") != "ScheduleAnyway"]
-    spread = tuple([_spread(each, namespace) for each in hard])
+    keys = tuple(sorted({str(each.get("topologyKey") or "") for each in hard}))
+    spread = tuple([_spread(each, namespace, keys) for each in hard])
     return Rules(apart, together[0] if together else None, spread)
 
 
@@ -132,7 +146,7 @@ def _term(written: Json, namespace: str, kind: str) -> Term:
     return Term(key, _namespaces(written, namespace), _selector(written.get("labelSelector"), rule))
 
 
-def _spread(written: Json, namespace: str) -> Spread:
+def _spread(written: Json, namespace: str, keys: tuple[str, ...]) -> Spread:
     key = str(written.get("topologyKey") or "")
     rule = f"topologySpreadConstraints over {key[:80]} with DoNotSchedule"
     _refuse_unknown(written, _SPREAD, rule)
@@ -149,7 +163,7 @@ def _spread(written: Json, namespace: str) -> Spread:
     if not isinstance(skew, int) or not 1 <= skew <= MAX_TASKS_PER_JOB:
         raise Refused(f"{rule} and maxSkew {str(skew)[:40]} is not supported: write 1 to {MAX_TASKS_PER_JOB}")
     pods = Term(key, (namespace,), _selector(written.get("labelSelector"), rule))
-    return Spread(pods, skew, taints == "Honor")
+    return Spread(pods, skew, taints == "Honor", keys)
 
 
 def _refuse_unknown(written: Json, known: Collection[str], rule: str) -> None:

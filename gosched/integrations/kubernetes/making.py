@@ -88,7 +88,21 @@ class Making:
                 return [of_pod[pod.uid]]
             return of_gang.get(pod.group.key, []) if pod.group is not None and pod.waits else []
 
-        return Placing(Neighbours(self._world, self.binder.node_of), jobs_of, making, waits=waits)
+        # A job that the masters looked at, and could not start, is not waited for: it may wait for good. Whatever it is
+        # given later is looked at before it is bound.
+        coming_pods = {job.pod for job in live.values() if job.pod and not job.why}
+        coming_gangs = {job.group for job in live.values() if job.group and not job.why and self._has_places(job)}
+
+        def comes(pod: Pod) -> bool:
+            if pod.uid in of_pod or pod.group is None:
+                return pod.uid in coming_pods
+            return pod.waits and not pod.gates and pod.group.key in coming_gangs
+
+        return Placing(Neighbours(self._world, self.binder.node_of), jobs_of, comes, making, waits=waits)
+
+    def _has_places(self, job: KnownJob) -> bool:
+        """Return whether a gang's job has places that no pod has taken yet."""
+        return job.tasks - job.ended > len(self._tasks.bound_of_job(job.id))
 
     def _spec(self, job: Planned, places: Mapping[str, Places]) -> JobSpec:
         if job.gang is not None:

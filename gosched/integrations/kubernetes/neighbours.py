@@ -64,7 +64,7 @@ class Neighbours:
             key = spread.pods.key
             suit = {name for name, node in self._world.nodes.items() if _counts(node, spread, group)}
             found = {value: 0 for name in suit if (value := self.domain(name, key))}
-            for each in self.selected(spread.pods):
+            for each in () if spread.counts_none else self.selected(spread.pods):
                 node = self.node_of(each)
                 if node in suit and not each.deleting and (value := self.domain(node, key)):
                     found[value] += 1
@@ -113,7 +113,8 @@ class Neighbours:
             return False
         if self._others(term, pod, node, keep=False):
             return True
-        is_first = not any(self.node_of(each) for each in self.selected(term) if each.uid != pod.uid)
+        others = [each for each in self.selected(term) if each.uid != pod.uid]
+        is_first = not any(self.domain(self.node_of(each), term.key) for each in others)
         return is_first and term.selects(pod.namespace, pod.labels)
 
     def _others(self, term: Term, pod: Pod, node: str, *, keep: bool) -> int:
@@ -131,9 +132,10 @@ class Neighbours:
 
 def _counts(node: KubeNode, spread: Spread, group: TaskGroup) -> bool:
     """Return whether the domain of a node counts, however full it is."""
-    if not _suits(node, group):
+    labels = dict(node.labels)
+    if not _suits(node, group) or not all(key in labels for key in spread.keys):
         return False
-    return not spread.honors_taints or (not node.unfit and blocking_taint(group.tolerations, node.taints) is None)
+    return not spread.honors_taints or blocking_taint(group.tolerations, node.taints_of_kubernetes) is None
 
 
 def _suits(node: KubeNode, group: TaskGroup) -> bool:

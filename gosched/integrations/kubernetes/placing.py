@@ -15,7 +15,7 @@ from gosched.core.limits import MAX_RULES, MAX_VALUES
 from gosched.core.spec.placement_rules import Affinity, AntiAffinity, LabelOp, SpreadRule, TopologyRule
 from gosched.core.spec.task_group import TaskGroup
 from gosched.integrations.kube_objects.gang_rules import NOTHING, Member, within
-from gosched.integrations.kube_objects.pod_rules import Refused, Spread, Term
+from gosched.integrations.kube_objects.pod_rules import Refused, Rules, Spread, Term
 from gosched.integrations.kube_objects.pods import Pod
 from gosched.integrations.kube_objects.translate import Wanted
 from gosched.integrations.kubernetes.neighbours import Neighbours
@@ -60,19 +60,22 @@ ANYWHERE = Places()
 
 class Placing:
     """The places of the jobs that are made together. `jobs_of` returns the names of the live jobs that a pod is of, or
-    may be of; empty: of none. `making` has the names of the jobs that are made now, by the uids of their pods. `waits`:
-    whether a pod waits for those that are to be placed before it."""
+    may be of; empty: of none. `comes` returns whether one of these may place the pod soon: the masters have not said
+    that it waits. `making` has the names of the jobs that are made now, by the uids of their pods. `waits`: whether a
+    pod waits for those that are to be placed before it."""
 
     def __init__(
         self,
         neighbours: Neighbours,
         jobs_of: Callable[[Pod], Collection[str]],
+        comes: Callable[[Pod], bool],
         making: Mapping[str, str],
         *,
         waits: bool,
     ) -> None:
         self._neighbours = neighbours
         self._live_jobs_of = jobs_of
+        self._comes = comes
         self._making = making
         self._waits = waits
         self._made: set[str] = set()  # uids of pods
@@ -102,7 +105,9 @@ class Placing:
         if rules.together is not None:
             affinity += self._near(rules.together, members)
         for each in rules.spread:
-            if len(job) > 1:
+            if each.counts_none:
+                affinity.append(Affinity(label=each.pods.key, op=LabelOp.EXISTS))
+            elif len(job) > 1:
                 self._check_counted(each, [pod for pod, _ in kind])
             else:
                 affinity += self._emptiest(each, members[0])
@@ -123,13 +128,14 @@ class Placing:
         return [making] if making else self._live_jobs_of(pod)
 
     def _are_coming(self, term: Term, own: Collection[str]) -> bool:
-        """Return whether a term selects pods beside its `own` that have no node yet, and a job that is to find one."""
+        """Return whether a term selects pods beside its `own` that have no node yet, and a job that may find one
+        soon."""
         if term not in self._coming:
             self._coming[term] = {
                 pod.uid: None
                 for pod in self._neighbours.selected(term)
                 if not self._neighbours.node_of(pod)
-                and (pod.uid in self._made or (pod.uid not in self._making and self._live_jobs_of(pod)))
+                and (pod.uid in self._made or (pod.uid not in self._making and self._comes(pod)))
             }
         return self._waits and any(uid not in own for uid in self._coming[term])
 
@@ -196,7 +202,12 @@ class Placing:
 
 
 def _members(asking: Sequence[Asking]) -> list[Member]:
-    return [Member(pod.namespace, pod.labels, wanted.rules) for pod, wanted in asking]
+    return [Member(pod.namespace, pod.labels, _counted(wanted.rules)) for pod, wanted in asking]
+
+
+def _counted(rules: Rules) -> Rules:
+    """Return the rules without spreads that count no pods."""
+    return replace(rules, spread=tuple([each for each in rules.spread if not each.counts_none]))
 
 
 def _one_of(key: str, values: Collection[str], rule: str) -> list[Affinity]:

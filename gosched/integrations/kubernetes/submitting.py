@@ -315,7 +315,8 @@ class Submitting:
             )
         )
         if decided.waiting:
-            words = f"PodGroup {ref.name} needs {needed} pods together: {decided.missing} more must come"
+            words = f"PodGroup {ref.name} needs {needed} pods together: "
+            words += f"{decided.missing} more must come" if decided.missing else "this one comes after these are bound"
             self._tell(decided.waiting, conditions.WAITING_FOR_GANG, words)
         wanted_by = {pod.uid: wanted for pod, wanted in asking}
         planned = [Planned(pods=((pod, wanted_by[pod.uid]),)) for pod in decided.alone]
