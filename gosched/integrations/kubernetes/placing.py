@@ -105,9 +105,11 @@ class Placing:
         if rules.together is not None:
             affinity += self._near(rules.together, members)
         for each in rules.spread:
-            if each.counts_none:
+            if each.counts_none or (len(job) > 1 and len(each.keys) > 1):  # no rule of a gang leaves such a node out
                 affinity.append(Affinity(label=each.pods.key, op=LabelOp.EXISTS))
-            elif len(job) > 1:
+            if each.counts_none:
+                continue
+            if len(job) > 1:
                 self._check_counted(each, [pod for pod, _ in kind])
             else:
                 affinity += self._emptiest(each, members[0])

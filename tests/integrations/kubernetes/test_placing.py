@@ -217,6 +217,10 @@ def test_a_node_without_one_of_the_keys_is_in_no_domain_of_any(bench: Bench) -> 
     bench.pod("q", "a1", job="job-q")
     bench.pod("p", topologySpreadConstraints=[*EVEN["topologySpreadConstraints"], by_rack])
     assert bench.places("p").affinity == (*within("zone", "a"), *within("rack", "r"))
+    bench.pod("q", "a1", app="other")
+    bench.pod("p2", topologySpreadConstraints=[*EVEN["topologySpreadConstraints"], by_rack])
+    there = tuple([Affinity(label=key, op=LabelOp.EXISTS) for key in ("zone", "rack")])
+    assert bench.places("p", "p2").affinity == there
 
 
 def test_an_empty_selector_counts_no_pod_and_asks_for_the_label(bench: Bench) -> None:
