@@ -192,6 +192,34 @@ def test_rules_about_other_pods_are_kept(api: Api, pods: Pods) -> None:
         assert zones("single-") == ["a", "a", "b", "b"]
 
 
+def test_rules_mean_what_they_mean_to_kube_scheduler(api: Api, pods: Pods) -> None:
+    """What the unit tests' reference says of the corners is true of the built-in one."""
+
+    def spread(selector: dict[str, Any], *keys: str) -> list[dict[str, Any]]:
+        rule = {"labelSelector": selector, "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}
+        return [{**rule, "topologyKey": key} for key in keys]
+
+    near = {"labelSelector": {"matchLabels": {"app": "near"}}, "topologyKey": "zone"}
+    affinity = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [near]}}
+    both_keys = spread({"matchLabels": {"app": "keys"}}, "zone", "rack")
+    only_zone, no_label = node("zone", cpu="1", labels={"zone": "b"}), node("bare", cpu="1")
+    with fresh_nodes(api, [node("both", labels={"zone": "a", "rack": "r"}), only_zone, no_label]):
+        for scheduler in ("gosched", "default-scheduler"):
+            pods.create(pod("outside", labels={"app": "near"}, scheduler="somebody-else", nodeName="bare"))
+            for name, app, spec in (
+                ("first", "keys", {"cpu": "500m", "topologySpreadConstraints": both_keys}),
+                ("second", "keys", {"cpu": "500m", "topologySpreadConstraints": both_keys}),
+                ("empty", "empty", {"cpu": "2", "topologySpreadConstraints": spread({}, "zone")}),
+                ("near", "near", {"cpu": "2", "affinity": affinity}),
+            ):
+                pods.create(pod(name, labels={"app": app}, scheduler=scheduler, **spec))
+                until(f"{name} is bound by {scheduler}", lambda name=name: pods.node_of(name))  # type: ignore[misc]
+                assert pods.node_of(name) == "both"
+            for name in pods.all():
+                pods.delete(name)
+            until("they are gone", lambda: not pods.all())
+
+
 def test_what_is_not_understood_is_refused_by_name(api: Api, pods: Pods, client: GoSchedClient) -> None:
     selector = {"labelSelector": {"matchLabels": {"a": "b"}}, "topologyKey": "kubernetes.io/hostname"}
     elsewhere = {**selector, "namespaceSelector": {"matchLabels": {"c": "d"}}}
