@@ -49,6 +49,8 @@ class KnownJob:
     ended: int
     #: Changes with the nodes that other pods leave it; empty: all of them.
     places: str
+    #: A person holds it back.
+    held: bool
     #: Why it waits, in one line; empty: it does not, or it is not known yet.
     why: str
 
@@ -172,6 +174,7 @@ def known_job(row: JobRow) -> KnownJob:
         tasks=row.task_count,
         ended=row.succeeded,
         places=labels.get(PLACES_LABEL, ""),
+        held=row.held,
         why=row.wait_message,
     )
 
@@ -188,5 +191,6 @@ def submitted_job(job_id: str, spec: JobSpec) -> KnownJob:
         tasks=spec.task_count,
         ended=0,
         places=labels.get(PLACES_LABEL, ""),
+        held=spec.hold,
         why="",
     )

@@ -110,6 +110,7 @@ class Masters:
                 labels=job.spec.labels,
                 task_count=job.spec.task_count,
                 succeeded=job.ended,
+                held=False,
                 wait_message="it waits" if job.state is JobState.PENDING else "",
             )
             for job in self.live

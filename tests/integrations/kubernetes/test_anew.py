@@ -41,6 +41,7 @@ class Client:
         self.cancelled: list[str] = []
         self.ended: dict[str, str] = {}  # reason, by id
         self.why = ""  # of all that wait
+        self.held = False  # all
         self.lost = ""  # what of a cancel: the call or the answer
 
     async def job_rows(self, query: Any) -> AsyncIterator[list[Any]]:
@@ -54,6 +55,7 @@ class Client:
                 task_count=spec.task_count,
                 succeeded=0,
                 wait_message=self.why,
+                held=self.held,
             )
             for id_, spec in self.live.items()
         ]
@@ -239,8 +241,14 @@ def test_a_job_that_the_masters_cannot_start_keeps_no_other_pod_waiting(bench: B
     bench.passes(2)
     assert len(bench.client.submitted) == 1
     bench.client.why = "no node has 100 CPUs"
+    bench.passes(2)
+    assert len(bench.client.submitted) == 1  # the other one asks for the same
+    bench.pod("r", **spread, priority=5)
     bench.passes()
-    assert len(bench.client.submitted) == 2
+    assert [spec.name.rpartition(".")[0] for spec in bench.client.submitted] == ["n.p", "n.r"]
+    bench.client.held = True
+    bench.passes()
+    assert len(bench.client.submitted) == 3
 
 
 def test_a_gated_pod_of_a_gang_that_runs_keeps_no_other_pod_waiting(bench: Bench) -> None:

@@ -15,7 +15,7 @@ from gosched.integrations.kube_objects.pods import GroupKind, GroupRef, Pod
 from gosched.integrations.kube_objects.translate import translate
 from gosched.integrations.kubernetes.jobs import gang_job, kinds, single_job
 from gosched.integrations.kubernetes.neighbours import Neighbours
-from gosched.integrations.kubernetes.placing import ANYWHERE, MAX_APART, Places, Placing, Waits
+from gosched.integrations.kubernetes.placing import ANYWHERE, MAX_APART, Coming, Places, Placing, Waits
 from gosched.integrations.kubernetes.world import World
 
 WEB: dict[str, Any] = {"labelSelector": {"matchLabels": {"app": "web"}}}
@@ -59,7 +59,11 @@ class Bench:
             return [self.jobs[pod.name]] if pod.name in self.jobs else []
 
         neighbours = Neighbours(self.world, lambda pod: pod.node)
-        return Placing(neighbours, jobs_of, lambda pod: bool(jobs_of(pod)), self.making, waits=True)
+
+        def comes(pod: Pod) -> Coming:
+            return Coming.SOON if jobs_of(pod) else Coming.NO
+
+        return Placing(neighbours, jobs_of, comes, lambda pod: None, self.making, waits=True)
 
     def places(self, *names: str) -> Places:
         """Return the places of the first pod's kind, in the job of all."""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 
 import pytest
 import structlog
 
-from gosched.integrations.kube_objects.pod_rules import Selector
+from gosched.integrations.kube_objects.pod_rules import Selector, Term
 from gosched.integrations.kubernetes.neighbours import Neighbours
-from gosched.integrations.kubernetes.placing import Placing
+from gosched.integrations.kubernetes.placing import Asking, Placing
 from tests.integrations.kubernetes.simulated import Simulation
 from tests.integrations.kubernetes.trials import Trial
 
@@ -50,8 +50,9 @@ def test_the_trials_bind_pods() -> None:
 
 
 def test_the_trials_see_a_pod_that_waits_without_need(monkeypatch: pytest.MonkeyPatch) -> None:
-    def are_coming(self: Placing, term: object, own: Collection[str]) -> bool:
-        pods = self._neighbours.selected(term)  # type: ignore[arg-type]
+    def are_coming(self: Placing, term: Term, job: Sequence[Asking]) -> bool:
+        own = {pod.uid for pod, _ in job}
+        pods = self._neighbours.selected(term)
         others = [pod for pod in pods if pod.uid not in own and not self._neighbours.node_of(pod)]
         return self._waits and any(pod.uid in self._made or self._live_jobs_of(pod) for pod in others)
 

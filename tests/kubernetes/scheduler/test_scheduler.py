@@ -190,6 +190,10 @@ def test_rules_about_other_pods_are_kept(api: Api, pods: Pods) -> None:
         pods.create(*[pod(f"single-{i}", **single) for i in range(4)])
         until("all are bound, one after the other", lambda: len(pods.bound("single-")) == 4)
         assert zones("single-") == ["a", "a", "b", "b"]
+        pods.create(pod("huge", cpu="100", **single))
+        until("one that has no room waits", lambda: why(pods, "huge", "Unschedulable", "cpu"))
+        pods.create(pod("small", **single))
+        until("it keeps no other one waiting", lambda: pods.node_of("small"))
 
 
 def test_rules_mean_what_they_mean_to_kube_scheduler(api: Api, pods: Pods) -> None:
