@@ -72,6 +72,10 @@ class Spread:
     honors_taints: bool
     #: The label keys of all spreads of the pod that must be kept: a node that lacks one makes no domain for any.
     keys: tuple[str, ...]
+    #: With fewer domains than these the one with the fewest counts as empty.
+    min_domains: int = 1
+    #: Whether nodes that the pod's selector and affinity leave out make domains, too.
+    ignores_affinity: bool = False
 
     @property
     def counts_none(self) -> bool:
@@ -152,18 +156,23 @@ def _spread(written: Json, namespace: str, keys: tuple[str, ...]) -> Spread:
     _refuse_unknown(written, _SPREAD, rule)
     if written.get("matchLabelKeys"):
         raise Refused(f"{rule} and matchLabelKeys is not supported: write labelSelector alone")
-    if (written.get("minDomains") or 1) != 1:
-        raise Refused(f"{rule} and minDomains is not supported: leave minDomains out")
-    if (written.get("nodeAffinityPolicy") or "Honor") != "Honor":
-        raise Refused(f"{rule} and nodeAffinityPolicy {written['nodeAffinityPolicy']} is not supported: write Honor")
-    taints = written.get("nodeTaintsPolicy") or "Ignore"
-    if taints not in ("Honor", "Ignore"):
-        raise Refused(f"{rule} and nodeTaintsPolicy {str(taints)[:40]!a} is not supported: write Honor or Ignore")
+    fewest = written.get("minDomains") or 1
+    if not isinstance(fewest, int) or fewest < 1:
+        raise Refused(f"{rule} and minDomains {str(fewest)[:40]} is not supported: write 1 or more")
+    affinity = _policy(written, "nodeAffinityPolicy", "Honor", rule)
+    taints = _policy(written, "nodeTaintsPolicy", "Ignore", rule)
     skew = written.get("maxSkew")
     if not isinstance(skew, int) or not 1 <= skew <= MAX_TASKS_PER_JOB:
         raise Refused(f"{rule} and maxSkew {str(skew)[:40]} is not supported: write 1 to {MAX_TASKS_PER_JOB}")
     pods = Term(key, (namespace,), _selector(written.get("labelSelector"), rule))
-    return Spread(pods, skew, taints == "Honor", keys)
+    return Spread(pods, skew, taints == "Honor", keys, fewest, affinity == "Ignore")
+
+
+def _policy(written: Json, field: str, default: str, rule: str) -> str:
+    found = written.get(field) or default
+    if found not in ("Honor", "Ignore"):
+        raise Refused(f"{rule} and {field} {str(found)[:40]!a} is not supported: write Honor or Ignore")
+    return str(found)
 
 
 def _refuse_unknown(written: Json, known: Collection[str], rule: str) -> None:

@@ -71,6 +71,11 @@ class Neighbours:
             self._domains[spread, group] = found
         return self._domains[spread, group]
 
+    def fewest(self, spread: Spread, pod: Pod) -> int:
+        """Return how many counted pods the domain with the fewest has; there is one."""
+        counts = self.domains(spread, pod)
+        return min(counts.values()) if len(counts) >= spread.min_domains else 0
+
     def closed_domain(self, spread: Spread, pod: Pod) -> str:
         """Return a domain that a spread counts although none of its nodes takes the pod now; empty: there is none."""
         group = placed(pod.raw.get("spec") or {}, _BARE)
@@ -104,7 +109,7 @@ class Neighbours:
         for spread in rules.spread:
             counts = self.domains(spread, pod)
             value = self.domain(node, spread.pods.key)
-            if value not in counts or counts[value] - min(counts.values()) > spread.max_skew:
+            if value not in counts or counts[value] - self.fewest(spread, pod) > spread.max_skew:
                 return f"topologySpreadConstraints over {spread.pods.key}: {value or node} would have too many"
         return ""
 
@@ -133,7 +138,7 @@ class Neighbours:
 def _counts(node: KubeNode, spread: Spread, group: TaskGroup) -> bool:
     """Return whether the domain of a node counts, however full it is."""
     labels = dict(node.labels)
-    if not _suits(node, group) or not all(key in labels for key in spread.keys):
+    if not all(key in labels for key in spread.keys) or not (spread.ignores_affinity or _suits(node, group)):
         return False
     return not spread.honors_taints or blocking_taint(group.tolerations, node.taints_of_kubernetes) is None
 

@@ -222,8 +222,11 @@ class Placing:
         counts = self._neighbours.domains(rule, pod)
         if not counts:
             raise Waits(f"{name}: no node that it may use has this label")
-        most = min(counts.values()) + rule.max_skew - rule.pods.selects(pod.namespace, pod.labels)
-        return _one_of(rule.pods.key, {value for value, count in counts.items() if count <= most}, name)
+        most = self._neighbours.fewest(rule, pod) + rule.max_skew - rule.pods.selects(pod.namespace, pod.labels)
+        open_domains = {value for value, count in counts.items() if count <= most}
+        if not open_domains:
+            raise Waits(f"{name}: with fewer domains than minDomains each would have more than maxSkew")
+        return _one_of(rule.pods.key, open_domains, name)
 
 
 def _members(asking: Sequence[Asking]) -> list[Member]:

@@ -47,7 +47,7 @@ def _is_even(pod: Json, node: Json, rule: Json, nodes: Mapping[str, Json], other
         each
         for each in nodes.values()
         if all(other["topologyKey"] in labels(each) for other in _spreads(pod))
-        and _selects(pod, each)
+        and (rule.get("nodeAffinityPolicy") == "Ignore" or _selects(pod, each))
         and not (rule.get("nodeTaintsPolicy") == "Honor" and _untolerated(pod, each))
     ]
     counts = {labels(each)[key]: 0 for each in eligible}
@@ -60,7 +60,8 @@ def _is_even(pod: Json, node: Json, rule: Json, nodes: Mapping[str, Json], other
             if here and is_counted and not leaves:
                 counts[labels(each)[key]] += 1
     own = counts.get(labels(node)[key], 0) + selects(rule, pod)
-    return bool(own - min(counts.values(), default=0) <= rule["maxSkew"])
+    fewest = min(counts.values(), default=0) if len(counts) >= rule.get("minDomains", 1) else 0
+    return bool(own - fewest <= rule["maxSkew"])
 
 
 def _keeps_apart(pod: Json, node: Json, nodes: Mapping[str, Json], others: list[Json]) -> bool:

@@ -227,7 +227,7 @@ def test_a_pod_whose_rule_cannot_be_kept_yet_says_so_and_gets_no_job(bench: Benc
     spread: dict[str, Any] = {"topologySpreadConstraints": [{**TERM, "maxSkew": 1}]}
     bench.pod("p", **spread)
     bench.pod("q", **spread)
-    bench.pod("r", topologySpreadConstraints=[{**TERM, "maxSkew": 1, "minDomains": 2}])
+    bench.pod("r", topologySpreadConstraints=[{**TERM, "maxSkew": 1, "matchLabelKeys": ["x"]}])
     bench.passes()
     assert [spec.name.rpartition(".")[0] for spec in bench.client.submitted] == ["n.p"]
     said = {name: reason for name, reason, _ in bench.said.words}

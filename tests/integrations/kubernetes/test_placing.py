@@ -227,6 +227,28 @@ def test_a_node_without_one_of_the_keys_is_in_no_domain_of_any(bench: Bench) -> 
     assert bench.places("p", "p2").affinity == there
 
 
+def test_with_fewer_domains_than_wanted_the_emptiest_counts_as_empty(bench: Bench) -> None:
+    rule = EVEN["topologySpreadConstraints"][0]
+    for name in ("a1", "b1", "c1"):
+        bench.pod(f"on-{name}", name, job=f"job-{name}")
+    bench.pod("p", topologySpreadConstraints=[{**rule, "minDomains": 3}])
+    assert bench.places("p").affinity == within("zone", "a", "b", "c")
+    bench.pod("q", topologySpreadConstraints=[{**rule, "minDomains": 4}])
+    with pytest.raises(Waits, match="fewer domains than minDomains"):
+        bench.places("q")
+    bench.pod("on-c1", "c1", job="job-c1", deleting=True)
+    assert bench.places("q").affinity == within("zone", "c")
+    with pytest.raises(Refused, match="of a gang with minDomains"):
+        bench.places("p", "q")
+
+
+def test_a_policy_that_ignores_affinity_counts_domains_that_the_pod_cannot_use(bench: Bench) -> None:
+    rule = EVEN["topologySpreadConstraints"][0]
+    bench.pod("q", "a1", job="job-q")
+    bench.pod("p", nodeSelector={"zone": "a"}, topologySpreadConstraints=[{**rule, "nodeAffinityPolicy": "Ignore"}])
+    assert bench.places("p").affinity == within("zone", "b", "c")
+
+
 def test_an_empty_selector_counts_no_pod_and_asks_for_the_label(bench: Bench) -> None:
     empty: dict[str, Any] = {"labelSelector": {}, "topologyKey": "zone", "maxSkew": 1}
     bench.pod("q", "a1", job="job-q")

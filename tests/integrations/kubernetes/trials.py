@@ -187,6 +187,8 @@ class Trial:
             "maxSkew": self._random.choice([1, 1, 2]),
             "whenUnsatisfiable": "DoNotSchedule",
             "nodeTaintsPolicy": "Honor" if self._chance(0.3) else "Ignore",
+            **({"nodeAffinityPolicy": "Ignore"} if self._chance(0.15) else {}),
+            **({"minDomains": self._random.choice([2, 3, 4])} if self._chance(0.15) else {}),
             **self._selector(),
         }
 

@@ -228,7 +228,7 @@ def test_what_is_not_understood_is_refused_by_name(api: Api, pods: Pods, client:
     selector = {"labelSelector": {"matchLabels": {"a": "b"}}, "topologyKey": "kubernetes.io/hostname"}
     elsewhere = {**selector, "namespaceSelector": {"matchLabels": {"c": "d"}}}
     apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [elsewhere]}}
-    spread = [{**selector, "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule", "minDomains": 2}]
+    spread = [{**selector, "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule", "matchLabelKeys": ["app"]}]
     port = {"name": "c", "image": "none", "ports": [{"containerPort": 80, "hostPort": 80}]}
     claim = [{"name": "v", "persistentVolumeClaim": {"claimName": "late"}}]
     api(
