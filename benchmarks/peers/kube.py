@@ -1,7 +1,10 @@
 """Pods bound per second by gosched-kube, and by kube-scheduler on the same API server: 1,000 nodes, 5,000 pods.
 
-The scheduler under test stands still while its pods are created, so that creating them costs neither any time; then
-the time counts until the last pod is bound. kube-scheduler places single pods; gosched-kube places gangs of 50. It is
+What each costs is said, too: processor time by program, and calls to the API server; and how many pods per second the
+machine would bind with a scheduler that costs nothing.
+
+The scheduler under test stands still while its pods are created, so that creating them costs neither any time; then the
+time counts until the last pod is bound. kube-scheduler places single pods; gosched-kube places gangs of 50. It is
 measured with its own limit on calls (50 per second), and with a limit that it does not reach.
 """
 
@@ -20,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.cluster import LONG_LEASES
+from benchmarks.peers.kube_costs import BUILTIN, OURS, Costs
 from benchmarks.report import Report
 from gosched.cli.local_cluster import LocalCluster
 from tools.kubernetes.cluster import Cluster, cluster
@@ -76,22 +80,22 @@ class Bindings:
 
 def measure(
     api: Api, namespace: str, pods: list[dict[str, Any]], stop: Callable[[], None], go_on: Callable[[], None]
-) -> float:
-    """Return the pods bound per second."""
+) -> tuple[float, Costs]:
+    """Return the pods bound per second, and what that cost."""
     path = f"/api/v1/namespaces/{namespace}/pods"
     stop()
     create_all(api, path, pods)
     bindings = Bindings(api, namespace, len(pods))
     bindings.start()
-    began = time.monotonic()
+    before, began = Costs.now(api), time.monotonic()
     go_on()
     bindings.wait()
-    rate = len(pods) / (bindings.last - began)
+    rate, costs = len(pods) / (bindings.last - began), Costs.now(api).since(before)
     api("DELETE", path, {"gracePeriodSeconds": 0})
-    return rate
+    return rate, costs
 
 
-def builtin(api: Api, control: Cluster, count: int) -> float:
+def builtin(api: Api, control: Cluster, count: int) -> tuple[float, Costs]:
     pods = [pod(f"builtin-{i}", cpu="100m", scheduler="default-scheduler") for i in range(count)]
     _namespace(api, "builtin")
     return measure(
@@ -103,7 +107,7 @@ def builtin(api: Api, control: Cluster, count: int) -> float:
     )
 
 
-def ours(api: Api, control: Cluster, count: int, gang: int, nodes: int, log: Path) -> float:
+def ours(api: Api, control: Cluster, count: int, gang: int, nodes: int, log: Path) -> tuple[float, Costs]:
     _namespace(api, "ours")
     groups = [
         {"metadata": {"name": f"gang-{i}"}, "spec": {"schedulingPolicy": {"gang": {"minCount": gang}}}}
@@ -151,11 +155,19 @@ def main() -> None:
             with cluster(node=False, scheduler=flags) as control:
                 api = Api(control)
                 create_all(api, "/api/v1/nodes", [node(f"node-{i:04}", cpu="64") for i in range(nodes)])
-                report.add(f"kube_scheduler{name}", builtin(api, control, few), "pods/s", few)
+                _add(report, f"kube_scheduler{name}", builtin(api, control, few), few, (BUILTIN,))
                 if flags:
-                    rate = ours(api, control, pods, gang, nodes, Path(folder) / "bridge.log")
-                    report.add(f"gosched_kube_gangs_of_{gang}", rate, "pods/s", pods)
+                    found = ours(api, control, pods, gang, nodes, Path(folder) / "bridge.log")
+                    _add(report, f"gosched_kube_gangs_of_{gang}", found, pods, OURS)
                 api.close()
+
+
+def _add(report: Report, name: str, found: tuple[float, Costs], pods: int, schedulers: tuple[str, ...]) -> None:
+    rate, costs = found
+    report.add(name, rate, "pods/s", pods)
+    report.add(f"{name}_at_most", costs.most_pods(schedulers, pods), "pods/s", pods)
+    for of, value, unit in costs.by_pod(pods):
+        report.add(f"{name}_{of}", value, unit, pods)
 
 
 if __name__ == "__main__":

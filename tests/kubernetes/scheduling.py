@@ -18,9 +18,11 @@ import pytest
 import yaml
 
 from gosched.cli.local_cluster import LocalCluster
+from gosched.client import GoSchedClient
+from gosched.core.records.job import Job
 from tests.ports import HeldPort
 from tools.kubernetes.cluster import Cluster
-from tools.kubernetes.pretended import GONE, Api, Refused
+from tools.kubernetes.pretended import GONE, Api, Refused, condition
 
 LIMIT_S = 60.0  # for what takes seconds
 END_S = 10.0
@@ -191,19 +193,20 @@ class Pods:
         return {name: node for name, node in pods if node}
 
 
-def serve_pod_groups(api: Api) -> None:
-    """Have the API server know the PodGroups of the scheduler-plugins."""
+def serve_pod_groups(api: Api, version: str) -> None:
+    """Have the API server know the PodGroups of an API, GROUP/VERSION."""
+    group, _, name = version.partition("/")
     schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
     names = {"kind": "PodGroup", "listKind": "PodGroupList", "plural": "podgroups", "singular": "podgroup"}
-    versions = [{"name": "v1alpha1", "served": True, "storage": True, "schema": schema}]
-    spec = {"group": "scheduling.x-k8s.io", "scope": "Namespaced", "names": names, "versions": versions}
-    definition = {"metadata": {"name": "podgroups.scheduling.x-k8s.io"}, "spec": spec}
+    versions = [{"name": name, "served": True, "storage": True, "schema": schema}]
+    spec = {"group": group, "scope": "Namespaced", "names": names, "versions": versions}
+    definition = {"metadata": {"name": f"podgroups.{group}"}, "spec": spec}
     try:
         api("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition)
     except Refused as error:
         if error.status not in GONE:  # 409: another test has made it
             raise
-    until("PodGroups are served", lambda: _is_there(api, "/apis/scheduling.x-k8s.io/v1alpha1/podgroups"))
+    until("PodGroups are served", lambda: _is_there(api, f"/apis/{version}/podgroups"))
 
 
 def _is_there(api: Api, path: str) -> bool:
@@ -225,3 +228,30 @@ def fresh_nodes(api: Api, nodes: list[dict[str, Any]]) -> Iterator[None]:
     finally:
         for each in api("GET", "/api/v1/nodes")["items"]:
             api("DELETE", f"/api/v1/nodes/{each['metadata']['name']}")
+
+
+def jobs_of(client: GoSchedClient, pods: Pods) -> list[Job]:
+    return [job for job in client.list_jobs() if job.spec.tenant == pods.namespace]
+
+
+def job_state(client: GoSchedClient, pods: Pods) -> list[str]:
+    return sorted(job.state.name for job in jobs_of(client, pods))
+
+
+def is_made(api: Api, path: str, found: dict[str, Any]) -> bool:
+    try:
+        return bool(api("POST", path, found))
+    except Refused as error:
+        if error.status not in GONE:
+            raise
+        return False
+
+
+def task_states(client: GoSchedClient, pods: Pods) -> list[str]:
+    return [task.state.name for job in jobs_of(client, pods) for task in client.get_job(job.id).tasks]
+
+
+def why(pods: Pods, name: str, reason: str, words: str) -> bool:
+    found = condition(pods.get(name) or {"status": {}})
+    print(name, found)  # shown where the test fails
+    return found.get("status") == "False" and found["reason"] == reason and words.lower() in found["message"].lower()

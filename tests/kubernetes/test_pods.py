@@ -186,6 +186,32 @@ def test_no_line_is_lost_or_repeated_while_the_api_server_is_away(pods: Pods, fi
     assert err.count("the API server answers again") == 1
 
 
+def test_in_a_pod_its_service_account_is_used(pods: Pods, kube: Cluster) -> None:
+    """`kube` has our images."""
+    words = ["kube", "run", "--image", BUSYBOX, "--grace", "1s", "--cpu", "50m", "--memory", "32Mi", "--"]
+    container = {
+        "name": "main",
+        "image": "goschedctl:dev",
+        "args": [*words, "busybox", "sh", "-c", "echo inside; exit 5"],
+    }
+    spec = {"serviceAccountName": "gosched-runner", "restartPolicy": "Never", "containers": [container]}
+    runner = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "runner"}, "spec": spec}
+    kube.kubectl("-n", NAMESPACE, "apply", "-f", "-", stdin=json.dumps(runner))
+
+    def phase() -> str:
+        return kube.kubectl("-n", NAMESPACE, "get", "pod", "runner", "-o", "jsonpath={.status.phase}")
+
+    until(lambda: phase() in ("Succeeded", "Failed"), "it has ended")
+    said = kube.kubectl("-n", NAMESPACE, "logs", "runner")
+    code = "jsonpath={.status.containerStatuses[0].state.terminated.exitCode}"
+    assert kube.kubectl("-n", NAMESPACE, "get", "pod", "runner", "-o", code) == "5", said
+    assert "inside" in said.splitlines()
+    assert f": on {NODE}" in said
+    assert "its container has ended with exit code 5" in said
+    assert [pod["metadata"]["name"] for pod in pods.all()] == ["runner"]
+    kube.kubectl("-n", NAMESPACE, "delete", "pod", "runner")
+
+
 def test_what_goes_wrong_with_a_pod_is_said(pods: Pods) -> None:
     def start(line: str, *flags: str) -> subprocess.Popen[str]:
         return subprocess.Popen(pods.words(line, *flags), stderr=subprocess.PIPE, text=True)

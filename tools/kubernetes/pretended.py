@@ -112,7 +112,11 @@ def pod(name: str, *, cpu: str = "1", scheduler: str = "gosched", group: str = "
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {"name": name, "labels": {**labels, **spec.pop("labels", {})}},
+        "metadata": {
+            "name": name,
+            "labels": {**labels, **spec.pop("labels", {})},
+            "annotations": spec.pop("annotations", {}),
+        },
         "spec": {"schedulerName": scheduler, "containers": [container], "terminationGracePeriodSeconds": 0, **spec},
     }
 

@@ -151,6 +151,8 @@ def _mixed(kind: str, key: str) -> str:
 
 def _even(rule: Spread, kind: Sequence[Member], gang: Sequence[Member]) -> SpreadRule:
     name = f"topologySpreadConstraints over {rule.pods.key} with DoNotSchedule"
+    if rule.min_domains > 1 or rule.ignores_affinity:
+        raise Refused(f"{name} of a gang with minDomains or nodeAffinityPolicy: Ignore is not supported: leave it out")
     if not all(member.is_of(rule.pods) for member in kind):
         raise Refused(f"{name}: its labelSelector does not select the pod itself; have it select its gang")
     if sum(1 for member in gang if member.is_of(rule.pods)) > len(kind):

@@ -20,8 +20,8 @@ _EFFECTS = {
     "PreferNoSchedule": TaintEffect.PREFER_NO_SCHEDULE,
     "NoExecute": TaintEffect.NO_EXECUTE,
 }
-#: Taints by which Kubernetes says what `unfit` says here, and which every node may get while its pods stay.
-_OF_STATE = ("node.kubernetes.io/unschedulable",)
+#: The taint by which Kubernetes says what `unfit` says here, and which every node may get while its pods stay.
+_CORDONED = Taint(key="node.kubernetes.io/unschedulable")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +36,13 @@ class KubeNode:
     taints: tuple[Taint, ...]
     #: Why it takes no new pods, in one line; empty: it does.
     unfit: str
+    #: It is cordoned, which `taints` does not say.
+    cordoned: bool
+
+    @property
+    def taints_of_kubernetes(self) -> tuple[Taint, ...]:
+        """Return its taints as Kubernetes sees them: a cordoned node has one more."""
+        return (*self.taints, _CORDONED) if self.cordoned else self.taints
 
 
 def read_node(found: Mapping[str, Any]) -> KubeNode:
@@ -55,6 +62,7 @@ def read_node(found: Mapping[str, Any]) -> KubeNode:
             labels=tuple(sorted(labels.items())),
             taints=_taints(spec.get("taints") or []),
             unfit="the Kubernetes node is cordoned" if spec.get("unschedulable") else unfit,
+            cordoned=bool(spec.get("unschedulable")),
         )
     except (AttributeError, KeyError, TypeError) as error:
         raise ValueError(f"a node of the API server cannot be read: {type(error).__name__}: {error}") from error
@@ -99,7 +107,7 @@ def _taints(written: list[Mapping[str, Any]]) -> tuple[Taint, ...]:
     found: dict[tuple[str, TaintEffect], Taint] = {}
     for each in written:
         effect = _EFFECTS.get(str(each.get("effect")))
-        if effect is not None and each["key"] not in _OF_STATE:
+        if effect is not None and each["key"] != _CORDONED.key:
             key = str(each["key"])
             found[key, effect] = Taint(key=key, value=str(each.get("value") or ""), effect=effect)
     return tuple(list(found.values())[: MAX_RULES - 1])

@@ -38,6 +38,11 @@ class Selector:
     #: It selects no pod, whatever the conditions: none was written.
     is_none: bool = False
 
+    @property
+    def is_empty(self) -> bool:
+        """Return whether it was written and selects all pods."""
+        return not self.conditions and not self.is_none
+
     def selects(self, labels: Mapping[str, str]) -> bool:
         return not self.is_none and all(
             _meets(labels.get(key), operator, values) for key, operator, values in self.conditions
@@ -65,6 +70,18 @@ class Spread:
     max_skew: int
     #: Whether nodes with taints that the pod does not tolerate make no domain.
     honors_taints: bool
+    #: The label keys of all spreads of the pod that must be kept: a node that lacks one makes no domain for any.
+    keys: tuple[str, ...]
+    #: With fewer domains than these the one with the fewest counts as empty.
+    min_domains: int = 1
+    #: Whether nodes that the pod's selector and affinity leave out make domains, too.
+    ignores_affinity: bool = False
+
+    @property
+    def counts_none(self) -> bool:
+        """Return whether it asks for the label alone: Kubernetes counts no pod by an empty selector, although that
+        selects the pod itself."""
+        return self.pods.selector.is_empty
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +109,8 @@ def read_rules(spec: Json, namespace: str) -> Rules:
         raise Refused(f"required podAffinity of {len(together)} terms is not supported: write one")
     constraints = spec.get("topologySpreadConstraints") or []
     hard = [each for each in constraints if each.get("whenUnsatisfiable", "DoNotSchedule") != "ScheduleAnyway"]
-    spread = tuple([_spread(each, namespace) for each in hard])
+    keys = tuple(sorted({str(each.get("topologyKey") or "") for each in hard}))
+    spread = tuple([_spread(each, namespace, keys) for each in hard])
     return Rules(apart, together[0] if together else None, spread)
 
 
@@ -132,24 +150,29 @@ def _term(written: Json, namespace: str, kind: str) -> Term:
     return Term(key, _namespaces(written, namespace), _selector(written.get("labelSelector"), rule))
 
 
-def _spread(written: Json, namespace: str) -> Spread:
+def _spread(written: Json, namespace: str, keys: tuple[str, ...]) -> Spread:
     key = str(written.get("topologyKey") or "")
     rule = f"topologySpreadConstraints over {key[:80]} with DoNotSchedule"
     _refuse_unknown(written, _SPREAD, rule)
     if written.get("matchLabelKeys"):
         raise Refused(f"{rule} and matchLabelKeys is not supported: write labelSelector alone")
-    if (written.get("minDomains") or 1) != 1:
-        raise Refused(f"{rule} and minDomains is not supported: leave minDomains out")
-    if (written.get("nodeAffinityPolicy") or "Honor") != "Honor":
-        raise Refused(f"{rule} and nodeAffinityPolicy {written['nodeAffinityPolicy']} is not supported: write Honor")
-    taints = written.get("nodeTaintsPolicy") or "Ignore"
-    if taints not in ("Honor", "Ignore"):
-        raise Refused(f"{rule} and nodeTaintsPolicy {str(taints)[:40]!a} is not supported: write Honor or Ignore")
+    fewest = written.get("minDomains") or 1
+    if not isinstance(fewest, int) or fewest < 1:
+        raise Refused(f"{rule} and minDomains {str(fewest)[:40]} is not supported: write 1 or more")
+    affinity = _policy(written, "nodeAffinityPolicy", "Honor", rule)
+    taints = _policy(written, "nodeTaintsPolicy", "Ignore", rule)
     skew = written.get("maxSkew")
     if not isinstance(skew, int) or not 1 <= skew <= MAX_TASKS_PER_JOB:
         raise Refused(f"{rule} and maxSkew {str(skew)[:40]} is not supported: write 1 to {MAX_TASKS_PER_JOB}")
     pods = Term(key, (namespace,), _selector(written.get("labelSelector"), rule))
-    return Spread(pods, skew, taints == "Honor")
+    return Spread(pods, skew, taints == "Honor", keys, fewest, affinity == "Ignore")
+
+
+def _policy(written: Json, field: str, default: str, rule: str) -> str:
+    found = written.get(field) or default
+    if found not in ("Honor", "Ignore"):
+        raise Refused(f"{rule} and {field} {str(found)[:40]!a} is not supported: write Honor or Ignore")
+    return str(found)
 
 
 def _refuse_unknown(written: Json, known: Collection[str], rule: str) -> None:

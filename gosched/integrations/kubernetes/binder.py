@@ -113,7 +113,8 @@ class Binder:
         found = [(order, self._choose(order)) for order in orders]
         chosen = [(order, pod) for order, pod in found if pod is not None]
         missing = len(found) - len(chosen)
-        problem = next((said for order in orders if (said := self._node_problem(order.node))), "")
+        nodes = dict.fromkeys(order.node for order in orders)
+        problem = next((said for node in nodes if (said := self._node_problem(node))), "")
         problem = problem or ("no pod that waits is like the one that was planned" if missing else "")
         if problem:
             self._give_up(found, TaskState.LOST, Reason.NODE_LOST, problem)

@@ -152,7 +152,7 @@ class Bridge:
         if before is not None and before.waits and not (after and after.waits):
             self._submitting.forget(before)
             self._said.forget(before)
-        if pod.node:
+        if pod.node and not self._tasks.has(pod):  # of ours, what is to be told is known by now
             self._news_of(pod.node)
         self._submitting.wake.set()
 

@@ -49,6 +49,8 @@ class KnownJob:
     ended: int
     #: Changes with the nodes that other pods leave it; empty: all of them.
     places: str
+    #: A person holds it back.
+    held: bool
     #: Why it waits, in one line; empty: it does not, or it is not known yet.
     why: str
 
@@ -76,21 +78,22 @@ class Split:
     together: tuple[Pod, ...] = ()
     #: Each is submitted by itself: the gang is complete without them.
     alone: tuple[Pod, ...] = ()
-    #: They wait until there are enough of them.
+    #: They wait until there are enough of them, or until those that start together are bound.
     waiting: tuple[Pod, ...] = ()
-    #: How many more are needed.
+    #: How many more are needed; 0: none.
     missing: int = 0
 
 
 def split(gang: Gang) -> Split:
-    """Decide what becomes of the free pods of a gang. Those that live jobs wait for are left to them."""
+    """Decide what becomes of the free pods of a gang. Those that live jobs wait for are left to them. One beyond the
+    gang is not placed before the gang is: it could take the place that the gang waits for."""
     free = gang.free[gang.promised :]
-    needed = gang.needed - gang.bound - gang.promised
-    if needed <= 0:
+    if gang.bound >= gang.needed or gang.needed == 1:
         return Split(alone=free)
+    needed = max(0, gang.needed - gang.bound - gang.promised)
     if len(free) < needed:
         return Split(waiting=free, missing=needed - len(free))
-    return Split(together=free[:needed], alone=free[needed:])
+    return Split(together=free[:needed], waiting=free[needed:])
 
 
 def shape(wanted: Wanted) -> str:
@@ -171,6 +174,7 @@ def known_job(row: JobRow) -> KnownJob:
         tasks=row.task_count,
         ended=row.succeeded,
         places=labels.get(PLACES_LABEL, ""),
+        held=row.held,
         why=row.wait_message,
     )
 
@@ -187,5 +191,6 @@ def submitted_job(job_id: str, spec: JobSpec) -> KnownJob:
         tasks=spec.task_count,
         ended=0,
         places=labels.get(PLACES_LABEL, ""),
+        held=spec.hold,
         why="",
     )

@@ -6,6 +6,7 @@ Invariant: ending the bridge ends no pod.
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 import socket
@@ -34,6 +35,7 @@ from gosched.wire.role_rules import reader_of
 
 NAME = "gosched-kube"
 MAX_MESSAGE_BYTES = 64 << 20
+GC_THRESHOLD = (100_000, 20, 100)  # pods are many, live long, and are in no cycles
 _OPTIONS = [
     ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
     ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
@@ -107,6 +109,8 @@ async def _run(
         heartbeat_ms=settings.heartbeat_ms,
         holds=lease.holds,
     )
+    gc.set_threshold(*GC_THRESHOLD)
+    gc.freeze()  # what is loaded now stays: the collector need not walk it again
     try:
         await until_first(asked_to_end.wait(), _lead(lease, bridge, server), *([tls.watch()] if tls else []))
     finally:

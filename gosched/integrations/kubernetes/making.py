@@ -5,18 +5,20 @@ Invariant: a pod whose rules cannot be kept now gets no job, and is told why.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from gosched.core.records.job import JobState
 from gosched.core.spec.job_spec import JobSpec
 from gosched.integrations.kube_objects.pod_rules import Refused
 from gosched.integrations.kube_objects.pods import GroupRef, Pod
+from gosched.integrations.kube_objects.translate import Wanted
 from gosched.integrations.kubernetes import conditions
 from gosched.integrations.kubernetes.binder import Binder
 from gosched.integrations.kubernetes.conditions import Conditions
 from gosched.integrations.kubernetes.jobs import KnownJob, gang_job, job_name, kinds, marks, single_job
 from gosched.integrations.kubernetes.neighbours import Neighbours
-from gosched.integrations.kubernetes.placing import Asking, Places, Placing, Waits
+from gosched.integrations.kubernetes.placing import Asking, Coming, Places, Placing, Waits
 from gosched.integrations.kubernetes.tasks import Tasks, job_of
 from gosched.integrations.kubernetes.world import World
 
@@ -31,10 +33,15 @@ class Planned:
 
 
 class Making:
-    def __init__(self, world: World, tasks: Tasks, said: Conditions, cluster: str) -> None:
+    """`wanted_of` returns what a pod asks for; None: it is not known."""
+
+    def __init__(
+        self, world: World, tasks: Tasks, said: Conditions, wanted_of: Callable[[Pod], Wanted | None], cluster: str
+    ) -> None:
         self._world = world
         self._tasks = tasks
         self._said = said
+        self._wanted_of = wanted_of
         self._cluster = cluster
         self.binder: Binder  # which knows where pods are being bound
 
@@ -88,7 +95,24 @@ class Making:
                 return [of_pod[pod.uid]]
             return of_gang.get(pod.group.key, []) if pod.group is not None and pod.waits else []
 
-        return Placing(Neighbours(self._world, self.binder.node_of), jobs_of, making, waits=waits)
+        # A job that the masters looked at, and could not start, may wait for good. Whatever it is given later is looked
+        # at before it is bound.
+        coming: dict[str, Coming] = {}
+        for job in live.values():
+            if key := job.pod or (job.group if self._has_places(job) else ""):
+                coming[key] = max(coming.get(key, Coming.NO), _comes(job))
+
+        def comes(pod: Pod) -> Coming:
+            if pod.uid in of_pod or pod.group is None:
+                return coming.get(pod.uid, Coming.NO)
+            return coming.get(pod.group.key, Coming.NO) if pod.waits and not pod.gates else Coming.NO
+
+        neighbours = Neighbours(self._world, self.binder.node_of)
+        return Placing(neighbours, jobs_of, comes, self._wanted_of, making, waits=waits)
+
+    def _has_places(self, job: KnownJob) -> bool:
+        """Return whether a gang's job has places that no pod has taken yet."""
+        return job.tasks - job.ended > len(self._tasks.bound_of_job(job.id))
 
     def _spec(self, job: Planned, places: Mapping[str, Places]) -> JobSpec:
         if job.gang is not None:
@@ -96,6 +120,12 @@ class Making:
         ((pod, wanted),) = job.pods
         (of_pod,) = places.values()
         return single_job(pod, wanted, self._cluster, of_pod)
+
+
+def _comes(job: KnownJob) -> Coming:
+    if job.state is JobState.SUSPENDED or job.held:
+        return Coming.NO
+    return Coming.WAITS if job.why else Coming.SOON
 
 
 def _pods(job: Planned) -> list[Pod]:

@@ -64,12 +64,17 @@ class Neighbours:
             key = spread.pods.key
             suit = {name for name, node in self._world.nodes.items() if _counts(node, spread, group)}
             found = {value: 0 for name in suit if (value := self.domain(name, key))}
-            for each in self.selected(spread.pods):
+            for each in () if spread.counts_none else self.selected(spread.pods):
                 node = self.node_of(each)
                 if node in suit and not each.deleting and (value := self.domain(node, key)):
                     found[value] += 1
             self._domains[spread, group] = found
         return self._domains[spread, group]
+
+    def fewest(self, spread: Spread, pod: Pod) -> int:
+        """Return how many counted pods the domain with the fewest has; there is one."""
+        counts = self.domains(spread, pod)
+        return min(counts.values()) if len(counts) >= spread.min_domains else 0
 
     def closed_domain(self, spread: Spread, pod: Pod) -> str:
         """Return a domain that a spread counts although none of its nodes takes the pod now; empty: there is none."""
@@ -104,7 +109,7 @@ class Neighbours:
         for spread in rules.spread:
             counts = self.domains(spread, pod)
             value = self.domain(node, spread.pods.key)
-            if value not in counts or counts[value] - min(counts.values()) > spread.max_skew:
+            if value not in counts or counts[value] - self.fewest(spread, pod) > spread.max_skew:
                 return f"topologySpreadConstraints over {spread.pods.key}: {value or node} would have too many"
         return ""
 
@@ -113,7 +118,8 @@ class Neighbours:
             return False
         if self._others(term, pod, node, keep=False):
             return True
-        is_first = not any(self.node_of(each) for each in self.selected(term) if each.uid != pod.uid)
+        others = [each for each in self.selected(term) if each.uid != pod.uid]
+        is_first = not any(self.domain(self.node_of(each), term.key) for each in others)
         return is_first and term.selects(pod.namespace, pod.labels)
 
     def _others(self, term: Term, pod: Pod, node: str, *, keep: bool) -> int:
@@ -131,9 +137,10 @@ class Neighbours:
 
 def _counts(node: KubeNode, spread: Spread, group: TaskGroup) -> bool:
     """Return whether the domain of a node counts, however full it is."""
-    if not _suits(node, group):
+    labels = dict(node.labels)
+    if not all(key in labels for key in spread.keys) or not (spread.ignores_affinity or _suits(node, group)):
         return False
-    return not spread.honors_taints or (not node.unfit and blocking_taint(group.tolerations, node.taints) is None)
+    return not spread.honors_taints or blocking_taint(group.tolerations, node.taints_of_kubernetes) is None
 
 
 def _suits(node: KubeNode, group: TaskGroup) -> bool:

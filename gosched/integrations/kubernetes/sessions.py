@@ -32,6 +32,7 @@ CALL_TIMEOUT_S = 10.0
 CLOSE_S = 3 * CALL_TIMEOUT_S  # after which no call is on a channel that has failed: an exchange has two
 MAX_CALLS = 32  # at once, of all nodes
 SETTLE_S = 0.1  # what changes together is told by one heartbeat
+BINDING_S = 1.0  # for so long a node whose pods are being bound tells nothing of those that are
 
 log = structlog.get_logger()
 
@@ -58,6 +59,7 @@ class Masters:
         self._connect = connect
         self._place = random.randrange(len(self._masters))
         self._channel: Any = None
+        self._stub: Any = None  # of the channel
         self._opening = asyncio.Lock()
         self.calls = asyncio.Semaphore(MAX_CALLS)
         self.epoch = 0
@@ -74,7 +76,8 @@ class Masters:
                 except (NotAMaster, Unreachable):
                     self._place += 1
                     raise
-            return self._channel, node_pb2_grpc.NodeServiceStub(self._channel)
+                self._stub = node_pb2_grpc.NodeServiceStub(self._channel)
+            return self._channel, self._stub
 
     async def failed(self, channel: Any) -> None:
         """Go on to the next master, unless another session has done so."""
@@ -154,7 +157,10 @@ class NodeSession:
         try:
             async with asyncio.timeout(self._heartbeat_s * random.uniform(0.8, 1.0)):
                 await self.changed.wait()
+            ends = time.monotonic() + BINDING_S
             await asyncio.sleep(SETTLE_S)
+            while self._tasks.is_binding(self.name) and not self.ends and time.monotonic() < ends:
+                await asyncio.sleep(SETTLE_S)
         except TimeoutError:
             return
 

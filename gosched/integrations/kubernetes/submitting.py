@@ -69,7 +69,7 @@ class Submitting:
         self._queue = queue
         self._holds = holds
         self._binder: Binder
-        self._making = Making(world, tasks, said, cluster)
+        self._making = Making(world, tasks, said, self._known_wanted, cluster)
         self.wake = asyncio.Event()
         self._jobs: dict[str, KnownJob] = {}  # live ones, by id
         self._of_pod: dict[str, str] = {}  # uid -> id of its live job
@@ -91,8 +91,12 @@ class Submitting:
 
     def shape_of(self, pod: Pod) -> str:
         """Return the name of the task group that a pod of a gang belongs to; empty: it is not known yet."""
-        _, wanted = self._wanted.get(pod.uid, (None, None))
+        wanted = self._known_wanted(pod)
         return shape(wanted) if wanted else ""
+
+    def _known_wanted(self, pod: Pod) -> Wanted | None:
+        _, wanted = self._wanted.get(pod.uid, (None, None))
+        return wanted
 
     def forget(self, pod: Pod) -> None:
         """Drop what was known of a pod that waits no more."""
@@ -315,7 +319,8 @@ class Submitting:
             )
         )
         if decided.waiting:
-            words = f"PodGroup {ref.name} needs {needed} pods together: {decided.missing} more must come"
+            words = f"PodGroup {ref.name} needs {needed} pods together: "
+            words += f"{decided.missing} more must come" if decided.missing else "this one comes after these are bound"
             self._tell(decided.waiting, conditions.WAITING_FOR_GANG, words)
         wanted_by = {pod.uid: wanted for pod, wanted in asking}
         planned = [Planned(pods=((pod, wanted_by[pod.uid]),)) for pod in decided.alone]

@@ -231,6 +231,10 @@ class Tasks:
         ]
         return [*found, *self._ended.get(node, {}).values()]
 
+    def is_binding(self, node: str) -> bool:
+        """Return whether orders for a node have no pod yet."""
+        return any(i in self.ordered for i in self._on_node.get(node, ()))
+
     def held(self, node: str) -> Resources:
         """Return what ordered and bound allocations hold on a node."""
         on_node = self._on_node.get(node, ())

@@ -131,7 +131,7 @@ def test_rules_of_a_gang_are_imported() -> None:
         (
             {"topologySpreadConstraints": [{**TERM, "maxSkew": 1, "minDomains": 2}]},
             {},
-            "rules about other pods of Pod a",
+            "rules about other pods of PodGroup default/g",
             "minDomains",
         ),
         (

@@ -20,7 +20,8 @@ from gosched.integrations.kube_objects.pods import Pod
 from gosched.integrations.kube_objects.translate import translate
 from gosched.integrations.kubernetes import submitting as submitting_module
 from gosched.integrations.kubernetes.binder import RULE_BROKEN, Binder
-from gosched.integrations.kubernetes.jobs import single_job
+from gosched.integrations.kubernetes.jobs import gang_job, kinds, single_job
+from gosched.integrations.kubernetes.placing import ANYWHERE
 from gosched.integrations.kubernetes.submitting import Submitting
 from gosched.integrations.kubernetes.tasks import Tasks, read_order
 from gosched.integrations.kubernetes.volumes import Volumes
@@ -39,6 +40,8 @@ class Client:
         self.submitted: list[JobSpec] = []
         self.cancelled: list[str] = []
         self.ended: dict[str, str] = {}  # reason, by id
+        self.why = ""  # of all that wait
+        self.held = False  # all
         self.lost = ""  # what of a cancel: the call or the answer
 
     async def job_rows(self, query: Any) -> AsyncIterator[list[Any]]:
@@ -51,7 +54,8 @@ class Client:
                 labels=spec.labels,
                 task_count=spec.task_count,
                 succeeded=0,
-                wait_message="",
+                wait_message=self.why,
+                held=self.held,
             )
             for id_, spec in self.live.items()
         ]
@@ -223,11 +227,44 @@ def test_a_pod_whose_rule_cannot_be_kept_yet_says_so_and_gets_no_job(bench: Benc
     spread: dict[str, Any] = {"topologySpreadConstraints": [{**TERM, "maxSkew": 1}]}
     bench.pod("p", **spread)
     bench.pod("q", **spread)
-    bench.pod("r", topologySpreadConstraints=[{**TERM, "maxSkew": 1, "minDomains": 2}])
+    bench.pod("r", topologySpreadConstraints=[{**TERM, "maxSkew": 1, "matchLabelKeys": ["x"]}])
     bench.passes()
     assert [spec.name.rpartition(".")[0] for spec in bench.client.submitted] == ["n.p"]
     said = {name: reason for name, reason, _ in bench.said.words}
     assert said == {"q": "Unschedulable", "r": "NotSupported"}
+
+
+def test_a_job_that_the_masters_cannot_start_keeps_no_other_pod_waiting(bench: Bench) -> None:
+    spread: dict[str, Any] = {"topologySpreadConstraints": [{**TERM, "maxSkew": 1}]}
+    bench.pod("p", **spread)
+    bench.pod("q", **spread)
+    bench.passes(2)
+    assert len(bench.client.submitted) == 1
+    bench.client.why = "no node has 100 CPUs"
+    bench.passes(2)
+    assert len(bench.client.submitted) == 1  # the other one asks for the same
+    bench.pod("r", **spread, priority=5)
+    bench.passes()
+    assert [spec.name.rpartition(".")[0] for spec in bench.client.submitted] == ["n.p", "n.r"]
+    bench.client.held = True
+    bench.passes()
+    assert len(bench.client.submitted) == 3
+
+
+def test_a_gated_pod_of_a_gang_that_runs_keeps_no_other_pod_waiting(bench: Bench) -> None:
+    spread: dict[str, Any] = {"topologySpreadConstraints": [{**TERM, "maxSkew": 1}]}
+    member: dict[str, Any] = {"schedulingGroup": {"podGroupName": "g"}}
+    bench.pod("g0", **member)
+    bench.pod("g1", schedulingGates=[{"name": "x"}], **member)
+    first = bench.world.pods["u-g0"]
+    assert first.group is not None
+    asking = [(first, translate(first, cluster="c", queue="q"))]
+    bench.client.live["j-0"] = gang_job(first.group, asking, "c", dict.fromkeys(kinds(asking), ANYWHERE))
+    bench.pod("g0", "a", **member)
+    bench.tasks.bind("j-0/gang-1/0.1", bench.world.pods["u-g0"], "a")
+    bench.pod("p", **spread)
+    bench.passes()
+    assert [spec.name.rpartition(".")[0] for spec in bench.client.submitted] == ["n.p"]
 
 
 def test_pods_of_one_pass_name_each_other(bench: Bench) -> None:

@@ -15,7 +15,7 @@ from gosched.integrations.kube_objects.pods import GroupKind, GroupRef, Pod
 from gosched.integrations.kube_objects.translate import translate
 from gosched.integrations.kubernetes.jobs import gang_job, kinds, single_job
 from gosched.integrations.kubernetes.neighbours import Neighbours
-from gosched.integrations.kubernetes.placing import ANYWHERE, MAX_APART, Places, Placing, Waits
+from gosched.integrations.kubernetes.placing import ANYWHERE, MAX_APART, Coming, Places, Placing, Waits
 from gosched.integrations.kubernetes.world import World
 
 WEB: dict[str, Any] = {"labelSelector": {"matchLabels": {"app": "web"}}}
@@ -36,8 +36,8 @@ class Bench:
             self.node(name)
         self.pods: dict[str, Pod] = {}
 
-    def node(self, name: str, **spec: Any) -> None:
-        labels = {HOSTNAME: name, "zone": name[0]}
+    def node(self, name: str, labels: dict[str, str] | None = None, **spec: Any) -> None:
+        labels = {HOSTNAME: name, "zone": name[0]} if labels is None else labels
         ready = {"conditions": [{"type": "Ready", "status": "True"}], "allocatable": {"cpu": "8"}}
         metadata = {"name": name, "uid": f"u-{name}", "labels": labels}
         self.world.change_node("ADDED", {"metadata": metadata, "spec": spec, "status": ready})
@@ -58,7 +58,12 @@ class Bench:
         def jobs_of(pod: Pod) -> Collection[str]:
             return [self.jobs[pod.name]] if pod.name in self.jobs else []
 
-        return Placing(Neighbours(self.world, lambda pod: pod.node), jobs_of, self.making, waits=True)
+        neighbours = Neighbours(self.world, lambda pod: pod.node)
+
+        def comes(pod: Pod) -> Coming:
+            return Coming.SOON if jobs_of(pod) else Coming.NO
+
+        return Placing(neighbours, jobs_of, comes, lambda pod: None, self.making, waits=True)
 
     def places(self, *names: str) -> Places:
         """Return the places of the first pod's kind, in the job of all."""
@@ -208,6 +213,71 @@ def test_spread_counts_the_domains_that_the_pod_may_use(bench: Bench) -> None:
     bench.pod("r", "c1", job="job-r")
     bench.pod("p", nodeSelector={"zone": "a"}, **EVEN)
     assert bench.places("p").affinity == within("zone", "a")
+
+
+def test_a_node_without_one_of_the_keys_is_in_no_domain_of_any(bench: Bench) -> None:
+    by_rack = {**EVEN["topologySpreadConstraints"][0], "topologyKey": "rack"}
+    bench.node("a1", {"zone": "a", "rack": "r"})
+    bench.pod("q", "a1", job="job-q")
+    bench.pod("p", topologySpreadConstraints=[*EVEN["topologySpreadConstraints"], by_rack])
+    assert bench.places("p").affinity == (*within("zone", "a"), *within("rack", "r"))
+    bench.pod("q", "a1", app="other")
+    bench.pod("p2", topologySpreadConstraints=[*EVEN["topologySpreadConstraints"], by_rack])
+    there = tuple([Affinity(label=key, op=LabelOp.EXISTS) for key in ("zone", "rack")])
+    assert bench.places("p", "p2").affinity == there
+
+
+def test_with_fewer_domains_than_wanted_the_emptiest_counts_as_empty(bench: Bench) -> None:
+    rule = EVEN["topologySpreadConstraints"][0]
+    for name in ("a1", "b1", "c1"):
+        bench.pod(f"on-{name}", name, job=f"job-{name}")
+    bench.pod("p", topologySpreadConstraints=[{**rule, "minDomains": 3}])
+    assert bench.places("p").affinity == within("zone", "a", "b", "c")
+    bench.pod("q", topologySpreadConstraints=[{**rule, "minDomains": 4}])
+    with pytest.raises(Waits, match="fewer domains than minDomains"):
+        bench.places("q")
+    bench.pod("on-c1", "c1", job="job-c1", deleting=True)
+    assert bench.places("q").affinity == within("zone", "c")
+    with pytest.raises(Refused, match="of a gang with minDomains"):
+        bench.places("p", "q")
+
+
+def test_a_policy_that_ignores_affinity_counts_domains_that_the_pod_cannot_use(bench: Bench) -> None:
+    rule = EVEN["topologySpreadConstraints"][0]
+    bench.pod("q", "a1", job="job-q")
+    bench.pod("p", nodeSelector={"zone": "a"}, topologySpreadConstraints=[{**rule, "nodeAffinityPolicy": "Ignore"}])
+    assert bench.places("p").affinity == within("zone", "b", "c")
+
+
+def test_an_empty_selector_counts_no_pod_and_asks_for_the_label(bench: Bench) -> None:
+    empty: dict[str, Any] = {"labelSelector": {}, "topologyKey": "zone", "maxSkew": 1}
+    bench.pod("q", "a1", job="job-q")
+    names = [bench.pod(f"p{i}", topologySpreadConstraints=[empty]) for i in range(2)]
+    there = Places(affinity=(Affinity(label="zone", op=LabelOp.EXISTS),))
+    assert bench.places("p0") == there
+    assert bench.places(*names) == there
+
+
+def test_a_cordoned_node_counts_for_pods_that_tolerate_it(bench: Bench) -> None:
+    honors = {**EVEN["topologySpreadConstraints"][0], "nodeTaintsPolicy": "Honor"}
+    bench.node("b1", unschedulable=True)
+    for name in ("a1", "c1"):
+        bench.pod(f"on-{name}", name, job=f"job-{name}")
+    bench.pod("p", topologySpreadConstraints=[honors])
+    assert bench.places("p").affinity == within("zone", "a", "c")
+    tolerated = [{"key": "node.kubernetes.io/unschedulable", "operator": "Exists"}]
+    bench.pod("q", topologySpreadConstraints=[honors], tolerations=tolerated)
+    assert bench.places("q").affinity == within("zone", "b")
+
+
+def test_pods_outside_of_all_domains_are_no_reason_to_follow(bench: Bench) -> None:
+    bench.node("bare", {})
+    bench.pod("q", "bare", job="job-q")
+    bench.pod("p", **NEAR)
+    assert bench.places("p").affinity == (Affinity(label="zone", op=LabelOp.EXISTS),)
+    neighbours = Neighbours(bench.world, lambda pod: pod.node)
+    assert neighbours.broken(bench.world.pods["p"], "a1") == ""
+    assert "no pod that it names" in neighbours.broken(bench.world.pods["p"], "bare")
 
 
 def test_of_pods_made_together_a_later_one_waits_for_those_that_it_counts(bench: Bench) -> None:

@@ -178,13 +178,14 @@ def gang(*, needed: int, pods: int, bound: int = 0, promised: int = 0) -> tuple[
 def test_a_gang_is_submitted_whole_and_what_comes_later_alone() -> None:
     assert gang(needed=3, pods=2) == (0, 0, 2, 1)
     assert gang(needed=3, pods=3) == (3, 0, 0, 0)
-    assert gang(needed=3, pods=5) == (3, 2, 0, 0)
+    assert gang(needed=3, pods=5) == (3, 0, 2, 0)
     assert gang(needed=3, pods=3, promised=3) == (0, 0, 0, 0)
-    assert gang(needed=3, pods=4, promised=3) == (0, 1, 0, 0)
+    assert gang(needed=3, pods=4, promised=3) == (0, 0, 1, 0)
+    assert gang(needed=3, pods=2, promised=1, bound=2) == (0, 0, 1, 0)
     assert gang(needed=3, pods=1, bound=3) == (0, 1, 0, 0)
     assert gang(needed=3, pods=1, bound=1) == (0, 0, 1, 1)
     assert gang(needed=3, pods=2, bound=1) == (2, 0, 0, 0)
-    assert gang(needed=1, pods=2) == (1, 1, 0, 0)
+    assert gang(needed=1, pods=2) == (0, 2, 0, 0)
 
 
 def test_jobs_are_ones_that_the_masters_take() -> None:

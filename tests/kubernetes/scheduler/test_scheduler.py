@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from gosched.cli.main import run_cli
 from gosched.client import GoSchedClient
 from gosched.config.jobs.jobfile import parse_job_file
 from gosched.config.load import load_agent_settings
-from gosched.core.records.job import Job, JobState
+from gosched.core.records.job import JobState
 from gosched.integrations.kubernetes.submitting import LOOK_S
 from tests.kubernetes.scheduling import (
     BRIDGE,
@@ -23,97 +22,18 @@ from tests.kubernetes.scheduling import (
     Pods,
     Way,
     fresh_nodes,
+    job_state,
+    jobs_of,
     limited_kubeconfig,
     serve_pod_groups,
+    task_states,
     until,
+    why,
 )
-from tools.kubernetes.cluster import Cluster, cluster
-from tools.kubernetes.pretended import GONE, Api, Kubelets, Refused, condition, kubelets, node, pod
+from tools.kubernetes.cluster import Cluster
+from tools.kubernetes.pretended import Api, Kubelets, node, pod
 
 NATIVE = "/apis/scheduling.k8s.io/v1beta1"
-
-
-@pytest.fixture(scope="module")
-def control() -> Iterator[Cluster]:
-    with cluster(node=False) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def api(control: Cluster) -> Iterator[Api]:
-    found = Api(control)
-    yield found
-    found.close()
-
-
-@pytest.fixture(scope="module")
-def kubelet(api: Api) -> Iterator[Kubelets]:
-    with kubelets(api) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def masters() -> Iterator[LocalCluster]:
-    # Another bridge takes over within 6 s, and nodes die after 10: on a busy machine too little lies between.
-    with LocalCluster(masters=3, agents=0, settings={"lease": {"node_timeout": "30s"}}) as running:
-        yield running
-
-
-@pytest.fixture
-def client(masters: LocalCluster) -> Iterator[GoSchedClient]:
-    with masters.client() as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def bridge(control: Cluster, masters: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bridge]:
-    folder = tmp_path_factory.mktemp("bridge")
-    running = Bridge(limited_kubeconfig(control, folder / "kubeconfig"), folder / "bridge.log")
-    running.start(masters)
-    yield running
-    running.kill()
-
-
-@pytest.fixture
-def pods(api: Api, kubelet: Kubelets, bridge: Bridge, request: pytest.FixtureRequest) -> Iterator[Pods]:
-    """Pods of a namespace of the test's own, which ends with it."""
-    name = request.node.name.replace("_", "-")[:50].strip("-")
-    api("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
-    found = Pods(api, name)
-    account = f"/api/v1/namespaces/{name}/serviceaccounts"
-    until("the default account is made", lambda: api("GET", account)["items"])
-    yield found
-    kubelet.holds.clear()
-    for each in found.all():
-        found.delete(each)
-    until("the test's pods are gone", lambda: not found.all())
-
-
-def jobs_of(client: GoSchedClient, pods: Pods) -> list[Job]:
-    return [job for job in client.list_jobs() if job.spec.tenant == pods.namespace]
-
-
-def job_state(client: GoSchedClient, pods: Pods) -> list[str]:
-    return sorted(job.state.name for job in jobs_of(client, pods))
-
-
-def is_made(api: Api, path: str, found: dict[str, Any]) -> bool:
-    try:
-        return bool(api("POST", path, found))
-    except Refused as error:
-        if error.status not in GONE:
-            raise
-        return False
-
-
-def task_states(client: GoSchedClient, pods: Pods) -> list[str]:
-    return [task.state.name for job in jobs_of(client, pods) for task in client.get_job(job.id).tasks]
-
-
-def why(pods: Pods, name: str, reason: str, words: str) -> bool:
-    found = condition(pods.get(name) or {"status": {}})
-    print(name, found)  # shown where the test fails
-    return found.get("status") == "False" and found["reason"] == reason and words.lower() in found["message"].lower()
 
 
 def test_a_pod_is_bound_and_its_end_is_the_jobs(api: Api, pods: Pods, kubelet: Kubelets, client: GoSchedClient) -> None:
@@ -128,45 +48,6 @@ def test_a_pod_is_bound_and_its_end_is_the_jobs(api: Api, pods: Pods, kubelet: K
         kubelet.set_phase(pods.namespace, "one", "Failed", exit_code=3)
         until("its job has failed", lambda: job_state(client, pods) == ["FAILED"])
         assert jobs_of(client, pods)[0].exit_code == 3
-
-
-def test_a_gang_waits_whole_and_says_why(api: Api, pods: Pods, client: GoSchedClient, control: Cluster) -> None:
-    group = {"metadata": {"name": "train"}, "spec": {"schedulingPolicy": {"gang": {"minCount": 3}}}}
-    member: dict[str, Any] = {"cpu": "6", "schedulingGroup": {"podGroupName": "train"}}
-    with fresh_nodes(api, [node("a"), node("b")]):
-        api("POST", f"{NATIVE}/namespaces/{pods.namespace}/podgroups", group)
-        pods.create(pod("train-0", **member), pod("train-1", **member))
-        until("the first members wait for the third", lambda: why(pods, "train-0", "WaitingForGang", "1 more"))
-        assert not jobs_of(client, pods)
-        pods.create(pod("train-2", **member))
-        until("they say what is missing", lambda: why(pods, "train-2", "Unschedulable", "cpu"))
-        shown = control.kubectl("describe", "pod", "train-2", "-n", pods.namespace)
-        assert "FailedScheduling" in shown
-        assert "gosched" in shown
-        assert not pods.bound()
-        api("POST", "/api/v1/nodes", node("c"))
-        until("all are bound", lambda: len(pods.bound()) == 3)
-        assert sorted(pods.bound().values()) == ["a", "b", "c"]
-        assert [job.spec.task_count for job in jobs_of(client, pods)] == [3]
-        pods.create(pod("train-3", **{**member, "cpu": "1"}))
-        until("a late member is placed by itself", lambda: pods.node_of("train-3"))
-
-
-def test_gangs_of_the_scheduler_plugins_are_gangs(api: Api, pods: Pods, client: GoSchedClient) -> None:
-    group = {
-        "apiVersion": "scheduling.x-k8s.io/v1alpha1",
-        "kind": "PodGroup",
-        "metadata": {"name": "duo"},
-        "spec": {"minMember": 2},
-    }
-    with fresh_nodes(api, [node("x", cpu="2"), node("y", cpu="2")]):
-        pods.create(pod("duo-0", cpu="2", group="duo"), pod("duo-1", cpu="2", group="duo"))
-        until("they say that it is missing", lambda: why(pods, "duo-0", "WaitingForGang", "does not exist"))
-        serve_pod_groups(api)
-        path = f"/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{pods.namespace}/podgroups"
-        until("the API is served", lambda: is_made(api, path, group))
-        until("both are bound", lambda: len(pods.bound()) == 2)
-        assert [job.spec.task_count for job in jobs_of(client, pods)] == [2]
 
 
 def test_a_restart_forgets_nothing_and_binds_nothing_twice(
@@ -309,13 +190,45 @@ def test_rules_about_other_pods_are_kept(api: Api, pods: Pods) -> None:
         pods.create(*[pod(f"single-{i}", **single) for i in range(4)])
         until("all are bound, one after the other", lambda: len(pods.bound("single-")) == 4)
         assert zones("single-") == ["a", "a", "b", "b"]
+        pods.create(pod("huge", cpu="100", **single))
+        until("one that has no room waits", lambda: why(pods, "huge", "Unschedulable", "cpu"))
+        pods.create(pod("small", **single))
+        until("it keeps no other one waiting", lambda: pods.node_of("small"))
+
+
+def test_rules_mean_what_they_mean_to_kube_scheduler(api: Api, pods: Pods) -> None:
+    """What the unit tests' reference says of the corners is true of the built-in one."""
+
+    def spread(selector: dict[str, Any], *keys: str) -> list[dict[str, Any]]:
+        rule = {"labelSelector": selector, "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}
+        return [{**rule, "topologyKey": key} for key in keys]
+
+    near = {"labelSelector": {"matchLabels": {"app": "near"}}, "topologyKey": "zone"}
+    affinity = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [near]}}
+    both_keys = spread({"matchLabels": {"app": "keys"}}, "zone", "rack")
+    only_zone, no_label = node("zone", cpu="1", labels={"zone": "b"}), node("bare", cpu="1")
+    with fresh_nodes(api, [node("both", labels={"zone": "a", "rack": "r"}), only_zone, no_label]):
+        for scheduler in ("gosched", "default-scheduler"):
+            pods.create(pod("outside", labels={"app": "near"}, scheduler="somebody-else", nodeName="bare"))
+            for name, app, spec in (
+                ("first", "keys", {"cpu": "500m", "topologySpreadConstraints": both_keys}),
+                ("second", "keys", {"cpu": "500m", "topologySpreadConstraints": both_keys}),
+                ("empty", "empty", {"cpu": "2", "topologySpreadConstraints": spread({}, "zone")}),
+                ("near", "near", {"cpu": "2", "affinity": affinity}),
+            ):
+                pods.create(pod(name, labels={"app": app}, scheduler=scheduler, **spec))
+                until(f"{name} is bound by {scheduler}", lambda name=name: pods.node_of(name))  # type: ignore[misc]
+                assert pods.node_of(name) == "both"
+            for name in pods.all():
+                pods.delete(name)
+            until("they are gone", lambda: not pods.all())
 
 
 def test_what_is_not_understood_is_refused_by_name(api: Api, pods: Pods, client: GoSchedClient) -> None:
     selector = {"labelSelector": {"matchLabels": {"a": "b"}}, "topologyKey": "kubernetes.io/hostname"}
     elsewhere = {**selector, "namespaceSelector": {"matchLabels": {"c": "d"}}}
     apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [elsewhere]}}
-    spread = [{**selector, "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule", "minDomains": 2}]
+    spread = [{**selector, "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule", "matchLabelKeys": ["app"]}]
     port = {"name": "c", "image": "none", "ports": [{"containerPort": 80, "hostPort": 80}]}
     claim = [{"name": "v", "persistentVolumeClaim": {"claimName": "late"}}]
     api(
@@ -442,7 +355,7 @@ def test_a_listing_of_the_api_server_becomes_quotas_that_hold(
 def test_an_exported_job_runs_as_pods_and_comes_back(
     api: Api, pods: Pods, client: GoSchedClient, control: Cluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    serve_pod_groups(api)
+    serve_pod_groups(api, "scheduling.x-k8s.io/v1alpha1")
     job, listing = tmp_path / "job.yaml", tmp_path / "pods.yaml"
     text = f"""
 name: train
