@@ -62,7 +62,7 @@ class Gang:
     ref: GroupRef
     #: How many pods must start together.
     needed: int
-    #: Its pods that are bound and have not ended.
+    #: Its pods that are bound and have not failed.
     bound: int
     #: Its pods that wait, can be placed, and have no allocation and no job of their own, the oldest first.
     free: tuple[Pod, ...]

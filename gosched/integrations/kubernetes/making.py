@@ -105,7 +105,8 @@ class Making:
         def comes(pod: Pod) -> Coming:
             if pod.uid in of_pod or pod.group is None:
                 return coming.get(pod.uid, Coming.NO)
-            return coming.get(pod.group.key, Coming.NO) if pod.waits and not pod.gates else Coming.NO
+            found = coming.get(pod.group.key, Coming.NO) if pod.waits and not pod.gates else Coming.NO
+            return found if found is Coming.SOON else Coming.NO  # what is too much for a gang may do for one pod
 
         neighbours = Neighbours(self._world, self.binder.node_of)
         return Placing(neighbours, jobs_of, comes, self._wanted_of, making, waits=waits)

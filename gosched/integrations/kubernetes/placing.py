@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from hashlib import blake2b
+from itertools import chain
 
 from gosched.core.limits import MAX_RULES, MAX_VALUES
 from gosched.core.spec.placement_rules import Affinity, AntiAffinity, LabelOp, SpreadRule, TopologyRule
@@ -30,7 +31,7 @@ class Coming(IntEnum):
     """Whether a live job may find a pod a node."""
 
     NO = 0
-    #: The masters could not start it when they looked last.
+    #: The masters could not start it, the pod's alone, when they looked last.
     WAITS = 1
     SOON = 2
 
@@ -149,7 +150,7 @@ class Placing:
             self._find_coming(term)
         own = {pod.uid for pod, _ in job}
         alike = self._waiting[term].get(_likeness(*job[0]), []) if len(job) == 1 else []
-        return self._waits and any(uid not in own for uid in (*self._coming[term], *alike))
+        return self._waits and any(uid not in own for uid in chain(self._coming[term], alike))
 
     def _find_coming(self, term: Term) -> None:
         soon, waiting = self._coming.setdefault(term, {}), self._waiting.setdefault(term, {})
@@ -235,7 +236,7 @@ def _members(asking: Sequence[Asking]) -> list[Member]:
 
 def _likeness(pod: Pod, wanted: Wanted) -> object:
     """Return what is equal of pods of which one can be placed if the other can."""
-    return wanted.queue, wanted.priority, wanted.group, wanted.rules, tuple(sorted(pod.labels.items()))
+    return wanted, tuple(sorted(pod.labels.items()))
 
 
 def _counted(rules: Rules) -> Rules:

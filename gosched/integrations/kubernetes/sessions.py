@@ -154,15 +154,16 @@ class NodeSession:
             await self._wait()
 
     async def _wait(self) -> None:
+        due = time.monotonic() + self._heartbeat_s * random.uniform(0.8, 1.0)
         try:
-            async with asyncio.timeout(self._heartbeat_s * random.uniform(0.8, 1.0)):
+            async with asyncio.timeout(due - time.monotonic()):
                 await self.changed.wait()
-            ends = time.monotonic() + BINDING_S
-            await asyncio.sleep(SETTLE_S)
-            while self._tasks.is_binding(self.name) and not self.ends and time.monotonic() < ends:
-                await asyncio.sleep(SETTLE_S)
         except TimeoutError:
             return
+        ends = min(due, time.monotonic() + BINDING_S)
+        await asyncio.sleep(SETTLE_S)
+        while self._tasks.is_binding(self.name) and not self.ends and time.monotonic() < ends:
+            await asyncio.sleep(SETTLE_S)
 
     async def _exchange_with_one(self) -> None:
         """Exchange news with one master. Raises NotAMaster, Unreachable, AioRpcError; the next call goes to another one

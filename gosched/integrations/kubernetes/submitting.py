@@ -313,7 +313,7 @@ class Submitting:
             Gang(
                 ref=ref,
                 needed=needed,
-                bound=sum(1 for pod in self._world.members(ref.key) if self._tasks.allocation_of(pod)),
+                bound=sum(map(self._is_in_gang, self._world.members(ref.key))),
                 free=tuple([pod for pod, _ in asking]),
                 promised=sum(max(0, job.tasks - taken[job.id] - job.ended) for job in live),
             )
@@ -328,6 +328,10 @@ class Submitting:
             together = tuple([(pod, wanted_by[pod.uid]) for pod in decided.together])
             planned.insert(0, Planned(pods=together, gang=ref))
         return planned
+
+    def _is_in_gang(self, pod: Pod) -> bool:
+        """Return whether its gang has this pod: bound, or done. One that failed is another's place to take."""
+        return bool(self._tasks.allocation_of(pod) or (pod.allocation and pod.phase == "Succeeded"))
 
     def _is_still_free(self, pod: Pod) -> bool:
         return pod.uid in self._world.waiting and self.binder.is_free(pod)

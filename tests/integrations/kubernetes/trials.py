@@ -71,11 +71,11 @@ class Trial:
     def _judge_waiting(self) -> None:
         pods = self._server.pods
         for name, pod in pods.items():
-            if not self._waits(pod) or self._said.get(name) in ("NotSupported", "WaitingForGang"):
+            if not self._waits(pod) or self._said.get(name) == "NotSupported":
                 continue
             group = _group(pod)
             members = [each for each in pods.values() if group and _group(each) == group]
-            running = [each for each in members if each["spec"].get("nodeName") and _lives(each)]
+            running = [each for each in members if each["spec"].get("nodeName") and each["status"]["phase"] != "Failed"]
             needed = self._server.groups.get(group, 1) - len(running)
             free = [each for each in members if self._waits(each)][:needed] if needed > 1 else [pod]
             refused = any(self._said.get(each["metadata"]["name"]) == "NotSupported" for each in members)
