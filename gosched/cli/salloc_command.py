@@ -12,15 +12,15 @@ from gosched.cli.interruption import cancelling
 from gosched.cli.job_follow import until_started
 from gosched.cli.output import as_data, emit, say
 from gosched.cli.progress import ending, follow
-from gosched.client import GoSchedClient, GoSchedError, JobDetail
+from gosched.client import GoSchedClient, GoSchedError, JobDetail, TimedOut
 from gosched.client.exec import Exec
 from gosched.config.jobs.draft import JobDraft
 from gosched.core.reasons import Reason
 from gosched.core.records.job import JobState
 
 _SETTINGS = {"ignore_unknown_options": True, "allow_interspersed_args": False, "help_option_names": ["--help"]}
-#: From the end of the command to that of its job.
-_RELEASE_S = 60.0
+#: From the end of the command to that of its job. One that ended before it held the allocation does not end it.
+_RELEASE_S = 30.0
 #: The allocation is there once the members have gathered. Where the job ends before, so does this.
 _RUN = """until [ -e {0}/lease ]; do sleep 0.1; done; exec {0}/{1} run {0} "$@" """
 
@@ -68,7 +68,11 @@ def command(ctx: click.Context, /, words: tuple[str, ...]) -> int:
         return interruption.code or detail.exit_code or 1
     tell(f"salloc: Granted job allocation {id}")
     code = _run(client, detail, rest)
-    end = client.wait(id, _RELEASE_S)
+    try:
+        end = client.wait(id, _RELEASE_S)
+    except TimedOut:
+        client.cancel(id, reason="salloc's command has ended, and the allocation had not")
+        return code
     if end.state is JobState.SUCCEEDED or end.job.reason == Reason.NONZERO_EXIT:
         tell(f"salloc: Relinquished job allocation {id}")
     else:
@@ -81,7 +85,8 @@ def _run(client: GoSchedClient, job: JobDetail, words: list[str]) -> int:
     from gosched.integrations.slurm.batch import ALLOCATION, DIRECTORY
 
     first = min(job.tasks, key=lambda task: task.rank)
-    has_terminal = os.isatty(STDIN) and os.isatty(1)
+    in_background = _is_in_background()
+    has_terminal = os.isatty(STDIN) and os.isatty(1) and not in_background
     try:
         with Exec(
             client,
@@ -91,10 +96,18 @@ def _run(client: GoSchedClient, job: JobDetail, words: list[str]) -> int:
             env={"TERM": os.environ.get("TERM", "dumb")} if has_terminal else None,
             size=terminal_size() if has_terminal else None,
         ) as running:
-            return until_end(running, interactive=True, terminal=has_terminal)
-    except GoSchedError:
+            return until_end(running, interactive=not in_background, terminal=has_terminal)
+    except (GoSchedError, KeyboardInterrupt):
         client.cancel(job.id, reason="salloc could not run its command, or lost it")
         raise
+
+
+def _is_in_background() -> bool:
+    """Return whether to read from the terminal, or to set it, would stop this program."""
+    try:
+        return os.tcgetpgrp(STDIN) != os.getpgrp()
+    except OSError:  # it is no terminal, or not that of this program
+        return False
 
 
 def _silent(_text: str) -> None:

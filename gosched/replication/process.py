@@ -296,6 +296,7 @@ class ProcessReplication:
             snapshot = decode(Path(ready.path).read_bytes())
             return restored(snapshot), snapshot.last[1]
 
+        self._proposals.fail_sent("the log was replaced by a snapshot before it told what became of the command")
         gc.disable()
         try:
             self._applier.state, index = await asyncio.to_thread(read)
@@ -303,7 +304,6 @@ class ProcessReplication:
             gc.freeze()
             gc.enable()
         self._note_applied(index)
-        self._proposals.fail_sent("the log was replaced by a snapshot before it told what became of the command")
         self._tell(AppliedBatch(index=index, reset=True))
 
     def _tell(self, batch: AppliedBatch) -> None:

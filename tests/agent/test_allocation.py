@@ -30,7 +30,7 @@ class Allocation:
         return subprocess.Popen(
             ["sh", "-c", ready, sys.executable, *words],
             cwd=self.directory, env={**os.environ, "TERM": "vt52"},
-            text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
         )  # fmt: skip
 
     def _started(self, what: str, *, cwd: Path, env: dict[str, str]) -> subprocess.Popen[str]:
@@ -78,6 +78,16 @@ def test_a_signal_is_for_the_command_to_decide(held: Allocation) -> None:
     command = held.run("sh", "-c", "trap 'echo asked; exit 3' INT; kill -INT $PPID; kill -INT $$; sleep 600")
     said, _ = command.communicate(timeout=PATIENCE_S)
     assert (said, command.returncode, held.holder.wait(PATIENCE_S)) == ("asked\n", 3, 3)
+
+
+def test_a_command_hears_that_the_allocation_is_to_end_and_has_time_for_it(held: Allocation) -> None:
+    command = held.run("sh", "-c", "trap 'sleep 1; echo saved; exit 3' TERM; echo ready; while :; do sleep 0.1; done")
+    assert command.stdout is not None
+    assert command.stdout.readline() == "ready\n"
+    held.holder.terminate()
+    said, _ = command.communicate(timeout=PATIENCE_S)
+    assert "saved\n" in said
+    assert held.holder.wait(PATIENCE_S) == 3
 
 
 def test_an_allocation_to_which_no_command_comes_is_given_back(

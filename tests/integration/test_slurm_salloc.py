@@ -115,12 +115,12 @@ def test_what_a_command_leaves_behind_ends_with_it_and_its_exit_code_counts(user
 
 
 def test_an_allocation_that_is_taken_away_or_never_comes_is_said(user: User, cluster: LocalCluster) -> None:
-    taken = started(user, "-n1", "sleep", "1009")
+    taken = started(user, "-n1", "sh", "-c", "trap 'echo saved; exit 3' TERM; sleep 1009 & wait")
     until(lambda: marked("1009"), "it runs")
     (job,) = user.run("squeue", "-h", "-o", "%i").stdout.split()
     assert user.run("scancel", job).returncode == 0
-    _, said = taken.communicate(timeout=PATIENCE_S)
-    assert taken.returncode != 0
+    out, said = taken.communicate(timeout=PATIENCE_S)
+    assert (out, taken.returncode) == ("saved\n", 3), said
     assert f"salloc: error: Job allocation {job} has been revoked: cancelled" in said
     assert marked("1009") == []
 

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from gosched.agent.mpi.job import failed
 
-#: From the start of the job to that of the command.
+#: From when all nodes of the job have begun to the start of the command.
 COME_S = 60.0
 _LEFT_BEHIND_S = 5.0
 _LEASE, _RECORD = "lease", "allocation.json"
@@ -40,17 +40,20 @@ def hold(directory: Path) -> int:
         return failed(f"no command came within {COME_S:g} s: salloc is gone, or cannot reach this node")
     os.set_blocking(fd, True)
     with open(fd) as said:
-        words = said.read().split()
-    if len(words) < 2:
+        parent, group, *_ = [*map(int, said.readline().split()), 0, 0]
+        if group:  # that the job is to end is for the command to hear: it has the job's stop_grace
+            signal.signal(signal.SIGTERM, lambda number, _: _tell(group, number))
+        code = said.read()
+    if not code:
         return failed("the command was ended, as salloc is gone or has lost its connection")
-    _await_end(int(words[0]))
-    return int(words[1])
+    _await_end(parent)
+    return int(code)
 
 
 def run(directory: Path, command: Sequence[str]) -> int:
     """Run the command with what a script would have: its variables, `srun` in PATH, its directory."""
     lease = os.open(directory / _LEASE, os.O_WRONLY)
-    os.write(lease, b"%d\n" % os.getppid())
+    os.write(lease, b"%d %d\n" % (os.getppid(), os.getpgrp()))
     record = json.loads((directory / _RECORD).read_text())
     own = {name: os.environ[name] for name in ("TERM",) if name in os.environ}
     env: dict[str, str] = {**record["env"], **own}
@@ -70,6 +73,11 @@ def run(directory: Path, command: Sequence[str]) -> int:
 
 def _leave_to_command(_number: int, _frame: object) -> None:
     """Signals come to the command as well, which decides."""
+
+
+def _tell(group: int, number: int) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(group, number)
 
 
 def _await_end(pid: int) -> None:

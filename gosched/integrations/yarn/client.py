@@ -152,6 +152,8 @@ class Line:
             return error
 
     def _once(self, todo: Exchange, more: Mapping[str, str]) -> Reply:
+        if self._trust is None and todo.url.startswith("https:"):  # a node's, though the ResourceManager's are http
+            self._trust = trusting(ssl.Purpose.SERVER_AUTH, None)
         return exchange(
             todo.url,
             self._trust,
