@@ -10,8 +10,9 @@ from gosched.cli.connect import connect
 from gosched.cli.exec_command import STDIN, terminal_size, until_end
 from gosched.cli.interruption import cancelling
 from gosched.cli.job_follow import until_started
-from gosched.cli.output import as_data, emit, say
+from gosched.cli.output import as_data, say
 from gosched.cli.progress import ending, follow
+from gosched.cli.sbatch_command import says_itself, submitted
 from gosched.client import GoSchedClient, GoSchedError, JobDetail, TimedOut
 from gosched.client.exec import Exec
 from gosched.config.jobs.draft import JobDraft
@@ -43,11 +44,7 @@ def command(ctx: click.Context, /, words: tuple[str, ...]) -> int:
     from gosched.integrations.slurm.options import SALLOC
 
     line, rest = read_command_line(words, SALLOC)
-    if "help" in line or "usage" in line:
-        emit(command.get_help(ctx))
-        return 0
-    if "version" in line:
-        emit("gosched's salloc, after that of Slurm 22.05")
+    if says_itself(ctx, line, "salloc"):
         return 0
     script = held_for(rest)
     given = options_of(line, script, os.environ)
@@ -56,11 +53,9 @@ def command(ctx: click.Context, /, words: tuple[str, ...]) -> int:
     for warning in given.warnings:
         say(f"salloc: warning: {warning}")
     tell = _silent if "quiet" in given else say
-    from gosched.cli.sbatch_command import submitted
-
     id = submitted(client, JobDraft(text=as_data(job, "yaml").encode(), source=f"the job of {script.name}"), "salloc")
-    tell(f"salloc: Pending job allocation {id}")
     with cancelling(client, id) as interruption:
+        tell(f"salloc: Pending job allocation {id}")
         watched = until_started(client, id, None)
         *_, detail = watched if "quiet" in given else follow(watched)
     if detail.state.is_final:
@@ -71,7 +66,7 @@ def command(ctx: click.Context, /, words: tuple[str, ...]) -> int:
     try:
         end = client.wait(id, _RELEASE_S)
     except TimedOut:
-        client.cancel(id, reason="salloc's command has ended, and the allocation had not")
+        interruption.cancel("salloc: the command has ended, and its allocation had not")
         return code
     if end.state is JobState.SUCCEEDED or end.job.reason == Reason.NONZERO_EXIT:
         tell(f"salloc: Relinquished job allocation {id}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -13,6 +14,9 @@ from gosched.cli.output import as_data, emit, say
 from gosched.client import GoSchedClient
 from gosched.config.errors import ConfigError
 from gosched.config.jobs.draft import JobDraft
+
+if TYPE_CHECKING:
+    from gosched.integrations.slurm.command_line import Given
 
 _SETTINGS = {"ignore_unknown_options": True, "allow_interspersed_args": False, "help_option_names": ["--help"]}
 
@@ -37,11 +41,7 @@ def command(ctx: click.Context, /, words: tuple[str, ...]) -> int:
     from gosched.integrations.slurm.convert import job_of, options_of, read_command_line, script_of
 
     given, rest = read_command_line(words)
-    if "help" in given or "usage" in given:
-        emit(command.get_help(ctx))
-        return 0
-    if "version" in given:
-        emit("gosched's sbatch, after that of Slurm 22.05")
+    if says_itself(ctx, given, "sbatch"):
         return 0
     script = script_of(rest, given, _text(rest, is_wrapped="wrap" in given))
     given = options_of(given, script, os.environ)
@@ -74,6 +74,17 @@ def _text(words: list[str], *, is_wrapped: bool) -> str:
         raise ConfigError(f"cannot read the script {words[0]}: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise ConfigError(f"{words[0] if words else 'standard input'} is no script: it is no text") from error
+
+
+def says_itself(ctx: click.Context, given: Given, program: str) -> bool:
+    """Say what the options --help, --usage and --version ask for; return whether one of them was given."""
+    if "help" in given or "usage" in given:
+        emit(ctx.get_help())
+        return True
+    if "version" in given:
+        emit(f"gosched's {program}, after that of Slurm 22.05")
+        return True
+    return False
 
 
 def submitted(client: GoSchedClient, draft: JobDraft, program: str) -> str:

@@ -20,7 +20,7 @@ import yaml
 from gosched.cli.local_cluster import AgentShape, LocalCluster
 from gosched.client import GoSchedClient, JobHandle
 from gosched.core.records.job import JobState
-from tests.integration.support import goschedctl, until
+from tests.integration.support import goschedctl, left_empty, until
 
 CUDA = f"{sys.executable} {Path(__file__).with_name('cuda.py')}"
 TRAINING = Path(__file__).parents[2] / "examples" / "pytorch_train.py"
@@ -55,12 +55,8 @@ def cluster() -> Iterator[LocalCluster]:
 
 @pytest.fixture
 def client(cluster: LocalCluster) -> Iterator[GoSchedClient]:
-    """Of a cluster that is empty, and is left so."""
-    with cluster.client() as client:
+    with left_empty(cluster) as client:
         yield client
-        for job in client.list_jobs(states=[JobState.PENDING, JobState.RUNNING]):
-            client.cancel(job.id)
-        until(lambda: client.get_status().used.cpu_millis == 0, "the tasks of the test have ended")
 
 
 def job(name: str, run: str, gpu: object = None, **more: object) -> str:
@@ -135,7 +131,7 @@ def test_a_job_waits_for_gpus_that_others_hold_and_says_so(client: GoSchedClient
     first = client.submit(job("first", "sleep 600", gpu=len(told)))
     until(lambda: first.state is JobState.RUNNING, "the first runs")
     second = client.submit(job("second", f"{CUDA} devices", gpu=1))
-    until(lambda: "GPU" in str(second.explain()), "it says that it waits for a GPU")
+    until(lambda: "GPU" in second.explain().message, "it says that it waits for a GPU")
     print(second.explain().message)
     client.cancel("first")
     assert second.wait(timeout=120).state is JobState.SUCCEEDED
@@ -152,7 +148,7 @@ def test_two_halves_share_a_gpu(client: GoSchedClient, told: list[Told]) -> None
 
 
 def test_a_fault_of_a_program_fails_its_task_and_leaves_the_gpu_in_service(
-    client: GoSchedClient, cluster: LocalCluster, told: list[Told]
+    client: GoSchedClient, cluster: LocalCluster
 ) -> None:
     agent = cluster.agents["agent-1"]
     state, said = end(client, job("fault", f"{CUDA} fault", gpu=1))
@@ -176,7 +172,7 @@ def test_an_agent_that_starts_again_knows_whose_gpu_is_whose(
     cluster.restart(agent)
     cluster.wait_ready()
     waiting = client.submit(job("waits", f"{CUDA} devices", gpu=1))
-    until(lambda: "GPU" in str(waiting.explain()), "the GPU is still held")
+    until(lambda: "GPU" in waiting.explain().message, "the GPU is still held")
     assert psutil.pid_exists(pid)
     client.cancel("stays")
     assert waiting.wait(timeout=120).state is JobState.SUCCEEDED
@@ -187,7 +183,7 @@ def test_a_batch_script_gets_the_gpus_it_asks_for(cluster: LocalCluster, told: l
     script = tmp_path / "job.sh"
     script.write_text(
         "#!/bin/bash\n#SBATCH --ntasks=1 --gres=gpu:1 --mem=512M -o out\n"
-        f"echo $SLURM_JOB_GPUS $SLURM_GPUS_ON_NODE\nnvidia-smi -L\nsrun {CUDA} devices\n"
+        f"echo $SLURM_GPUS_ON_NODE\nnvidia-smi -L\nsrun {CUDA} devices\n"
     )
     env = {**os.environ, "GOSCHED_ENDPOINTS": cluster.endpoints}
     words = [str(Path(sys.executable).with_name("goschedctl")), "sbatch", "--wait", "job.sh"]
@@ -195,6 +191,7 @@ def test_a_batch_script_gets_the_gpus_it_asks_for(cluster: LocalCluster, told: l
     said = (tmp_path / "out").read_text()
     print(said)
     assert done.returncode == 0, done.stderr + said
+    assert said.split()[0] == "1"
     assert said.split()[-1] in [gpu.uuid for gpu in told]
 
 

@@ -9,14 +9,16 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
 
 from gosched.cli.local_cluster import LocalCluster
 from gosched.cli.local_program import Program
+from gosched.client import GoSchedClient
+from gosched.core.records.job import JobState
 from gosched.replication.applier import Applier
 from gosched.replication.disk.journal_format import FILE as JOURNAL
 from gosched.replication.disk.log_files import entries_in
@@ -34,6 +36,16 @@ def until(condition: Callable[[], object], what: str, timeout_s: float = PATIENC
     while not condition():
         assert time.monotonic() < ends, f"not within {timeout_s:g} s: {what}"
         time.sleep(0.02)
+
+
+@contextmanager
+def left_empty(cluster: LocalCluster) -> Iterator[GoSchedClient]:
+    """A client of a cluster that is empty, and is left so."""
+    with cluster.client() as client:
+        yield client
+        for job in client.list_jobs(states=[JobState.PENDING, JobState.RUNNING]):
+            client.cancel(job.id)
+        until(lambda: client.get_status().used.cpu_millis == 0, "the tasks of the test have ended")
 
 
 def ledger_job(

@@ -18,7 +18,7 @@ from gosched.client import GoSchedClient
 from gosched.core.cpulist import parse_cpulist
 from gosched.core.records.job import JobState
 
-from .support import PATIENCE_S, goschedctl, until
+from .support import PATIENCE_S, goschedctl, left_empty, until
 
 RACKS = {"agent-1": "r1", "agent-2": "r2", "agent-3": "r1", "agent-4": "r2"}
 NUMA_CPUS = ("0-7", "8-15")  # of the GPUs 0-3 and 4-7, which are also the islands of links
@@ -56,12 +56,8 @@ def gpu_cluster() -> Iterator[LocalCluster]:
 
 @pytest.fixture
 def gpus(gpu_cluster: LocalCluster) -> Iterator[GoSchedClient]:
-    """Of a cluster that is empty, and is left so."""
-    with gpu_cluster.client() as client:
+    with left_empty(gpu_cluster) as client:
         yield client
-        for job in client.list_jobs(states=[JobState.PENDING, JobState.RUNNING]):
-            client.cancel(job.id)
-        until(lambda: client.get_status().used.cpu_millis == 0, "the tasks of the test have ended")
 
 
 def test_a_gang_that_requires_one_rack_gets_one_and_its_ranks_go_from_node_to_node(

@@ -7,13 +7,14 @@ import pty
 import re
 import signal
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from gosched.cli import salloc_command
 from gosched.cli.local_cluster import AgentShape, LocalCluster
+from gosched.cli.main import run_cli
 from gosched.client import JobDetail
 from gosched.core.records.job import JobState
 
@@ -127,7 +128,6 @@ def test_an_allocation_that_is_taken_away_or_never_comes_is_said(user: User, clu
     waits = started(user, "-N3", "-c4", "--hold", "true")
     assert waits.stderr is not None
     head = waits.stderr.readline()
-    time.sleep(0.5)
     waits.send_signal(signal.SIGINT)
     _, said = waits.communicate(timeout=PATIENCE_S)
     assert waits.returncode == 130
@@ -140,3 +140,16 @@ def test_a_command_that_is_not_there_has_the_exit_code_of_shells(user: User, clu
     assert done.returncode == 127
     assert "cannot run nowhere-at-all: No such file or directory" in done.stderr
     assert ended(cluster, done.stderr).exit_code == 127
+
+
+def test_a_command_that_ends_before_it_has_the_allocation_gives_it_back(
+    user: User, cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(salloc_command, "_RUN", "exit 130")  # as by Ctrl-C while it waits for the other nodes
+    monkeypatch.setattr(salloc_command, "_RELEASE_S", 0.5)
+    for name, value in user.env.items():
+        monkeypatch.setenv(name, value)
+    assert run_cli(["salloc", "-n1", "true"]) == 130
+    said = capsys.readouterr().err
+    assert "salloc: the command has ended, and its allocation had not" in said
+    assert ended(cluster, said).state is JobState.CANCELLED

@@ -113,7 +113,6 @@ def test_a_keytab_does_for_a_ticket(yarn: Yarn, account: Account, keytab: Path) 
     account.client_keytab(keytab)
     assert f"Release    {HADOOP}" in ctl(yarn, "info").stdout
     account.client_keytab(keytab.with_name("missing"))
-    account.kerberos.env("of-keytab")
     Path(account.kerberos.env("of-keytab")["KRB5CCNAME"]).unlink()
     done = ctl(yarn, "info")
     assert done.returncode == 4

@@ -99,14 +99,16 @@ class Making:
         # at before it is bound.
         coming: dict[str, Coming] = {}
         for job in live.values():
-            if key := job.pod or (job.group if self._has_places(job) else ""):
-                coming[key] = max(coming.get(key, Coming.NO), _comes(job))
+            found = _comes(job)
+            if job.pod:
+                coming[job.pod] = max(coming.get(job.pod, Coming.NO), found)
+            elif found is Coming.SOON and self._has_places(job):  # what is too much for a gang may do for one pod
+                coming[job.group] = found
 
         def comes(pod: Pod) -> Coming:
             if pod.uid in of_pod or pod.group is None:
                 return coming.get(pod.uid, Coming.NO)
-            found = coming.get(pod.group.key, Coming.NO) if pod.waits and not pod.gates else Coming.NO
-            return found if found is Coming.SOON else Coming.NO  # what is too much for a gang may do for one pod
+            return coming.get(pod.group.key, Coming.NO) if pod.waits and not pod.gates else Coming.NO
 
         neighbours = Neighbours(self._world, self.binder.node_of)
         return Placing(neighbours, jobs_of, comes, self._wanted_of, making, waits=waits)

@@ -72,7 +72,7 @@ class Neighbours:
         return self._domains[spread, group]
 
     def fewest(self, spread: Spread, pod: Pod) -> int:
-        """Return how many counted pods the domain with the fewest has; there is one."""
+        """Return how many counted pods the domain with the fewest has; 0 where there are fewer than minDomains."""
         counts = self.domains(spread, pod)
         return min(counts.values()) if len(counts) >= spread.min_domains else 0
 

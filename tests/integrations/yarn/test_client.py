@@ -25,6 +25,9 @@ from gosched.integrations.yarn import (
     YarnTimedOut,
     YarnUnreachable,
 )
+from gosched.integrations.yarn.client import Line
+from gosched.integrations.yarn.steps import Exchange
+from gosched.wire.http_exchange import Unreachable
 from tests.wire.tls import authority, issued
 
 from .scripted import Answer, serving
@@ -323,3 +326,11 @@ def test_a_tree_of_queues_is_read_to_a_depth_and_no_further() -> None:
         tree = {"queueName": "q", "queues": {"queue": tree}}
     with serving(Answer({"scheduler": {"schedulerInfo": {**tree, "type": "capacityScheduler"}}})) as rm:
         assert len(client(rm.url).scheduler().root.all()) == 65
+
+
+def test_a_node_by_https_is_asked_though_the_resource_manager_is_not() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        threading.Thread(target=lambda: server.accept()[0].close(), daemon=True).start()
+        line = Line(["http://127.0.0.1:1"], authorize=None, ca=None, timeout_s=5.0)
+        answer = line.exchange(Exchange(f"https://127.0.0.1:{server.getsockname()[1]}/", "GET", {}, None))
+    assert isinstance(answer, Unreachable)
