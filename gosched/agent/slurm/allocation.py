@@ -36,7 +36,7 @@ def hold(directory: Path) -> int:
     lease = directory / _LEASE
     os.mkfifo(lease, 0o600)
     fd = os.open(lease, os.O_RDONLY | os.O_NONBLOCK)
-    if not select.select([fd], [], [], COME_S)[0]:
+    if not _readable(fd, COME_S):
         return failed(f"no command came within {COME_S:g} s: salloc is gone, or cannot reach this node")
     os.set_blocking(fd, True)
     with open(fd) as said:
@@ -84,8 +84,15 @@ def _await_end(pid: int) -> None:
     """Wait until what exec started has been seen to its end: that of the job would cut it short."""
     with suppress(ProcessLookupError):
         end = os.pidfd_open(pid)
-        select.select([end], [], [], _LEFT_BEHIND_S)
+        _readable(end, _LEFT_BEHIND_S)
         os.close(end)
+
+
+def _readable(fd: int, timeout_s: float) -> bool:
+    """Wait until there is something to read, or an end; select() takes no descriptor beyond 1,023."""
+    poll = select.poll()
+    poll.register(fd, select.POLLIN)
+    return bool(poll.poll(timeout_s * 1000))
 
 
 def main(words: Sequence[str]) -> int:
