@@ -64,21 +64,25 @@ class Making:
             found.append(self._spec(job, places))
         return found
 
-    def outdated(
+    def looked_at_again(
         self, waiting: Iterable[tuple[KnownJob, Sequence[Asking]]], live: Mapping[str, KnownJob]
-    ) -> list[KnownJob]:
-        """Return the jobs whose pods other pods leave other nodes now than when they were submitted."""
+    ) -> tuple[list[KnownJob], dict[str, str]]:
+        """Return the jobs whose pods other pods leave other nodes now than when they were submitted; and, by id, why
+        jobs of the same pods would be refused now."""
         placing = self._placing(live, {}, waits=False)  # two of them would keep each other as they are
-        found = []
+        outdated, refused = [], {}
         for job, pods in waiting:
             of_gang = pods[0][0].group if job.group else None
             try:
                 places = _places(placing, Planned(pods=tuple(pods), gang=of_gang))
-            except (Refused, Waits):
-                continue  # a new job would say so; this one is looked at before it is bound
+            except Refused as error:  # it keeps its turn, for this may pass; it is looked at before it is bound
+                refused[job.id] = str(error)
+                continue
+            except Waits:
+                continue  # a new job would say so
             if marks(places) != job.places:
-                found.append(job)
-        return found
+                outdated.append(job)
+        return outdated, refused
 
     def _placing(self, live: Mapping[str, KnownJob], making: Mapping[str, str], *, waits: bool) -> Placing:
         of_pod = {job.pod: job.name for job in live.values() if job.pod}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any
 
 import structlog
@@ -140,9 +140,10 @@ class Submitting:
         since = time.monotonic() - self._looked
         if since >= (LOOK_S if self._world.waiting or self._waiting_jobs() else IDLE_LOOK_S):
             await self._look()
-            self._explain()
             await self._cancel_moot()
-            await self._cancel_outdated()
+            outdated, refused = self._look_again()
+            self._explain(refused)
+            await self._cancel_outdated(outdated)
         specs = [*await self._singles_and_gangs()]
         for start in range(0, len(specs), MAX_BATCH):
             await self._submit(specs[start : start + MAX_BATCH])
@@ -215,14 +216,19 @@ class Submitting:
         log.info("a job's pods are gone; it is cancelled", job=job.name)
         await self._request_cancel(job, "its pods are gone, or wait no more")
 
-    async def _cancel_outdated(self) -> None:
-        """Cancel the jobs whose pods may be elsewhere now, by rules about other pods: they are submitted anew."""
+    def _look_again(self) -> tuple[list[KnownJob], dict[str, str]]:
+        """Return what other pods have changed for the jobs that wait and have rules about them, as
+        `Making.looked_at_again` does."""
         waiting = []
-        for job in [job for job in self._waiting_jobs() if job.places]:
+        for job in self._waiting_jobs():
             pods = [self._wanted[pod.uid] for pod in self._free_pods_of(job) if pod.uid in self._wanted][: job.tasks]
-            if len(pods) == job.tasks:
+            if len(pods) == job.tasks and (job.places or any(wanted.rules.spread for _, wanted in pods)):
                 waiting.append((job, pods))
-        for job in self._making.outdated(waiting, self._jobs) if waiting else []:
+        return self._making.looked_at_again(waiting, self._jobs) if waiting else ([], {})
+
+    async def _cancel_outdated(self, outdated: Iterable[KnownJob]) -> None:
+        """Cancel the jobs whose pods may be elsewhere now, by rules about other pods: they are submitted anew."""
+        for job in outdated:
             if self.binder.retire(job.id):
                 log.info("other pods leave a job other nodes now; it is submitted anew", job=job.name)
         retired = [job for job in self._waiting_jobs() if self.binder.is_retired(job.id)]
@@ -238,11 +244,14 @@ class Submitting:
         if self._of_pod.get(job.pod) == job.id:
             del self._of_pod[job.pod]
 
-    def _explain(self) -> None:
+    def _explain(self, refused: Mapping[str, str]) -> None:
+        """Tell the pods of the jobs that wait why. `refused`: why jobs of the same pods would be refused, by id."""
         for job in self._waiting_jobs():
-            if job.why:
-                for pod in self._free_pods_of(job)[: job.tasks]:
-                    self._said.say(pod, conditions.UNSCHEDULABLE, f"job {job.name} in queue {job.queue}: {job.why}")
+            reason, words = conditions.UNSCHEDULABLE, job.why and f"job {job.name} in queue {job.queue}: {job.why}"
+            if job.id in refused:
+                reason, words = conditions.NOT_SUPPORTED, refused[job.id]
+            for pod in self._free_pods_of(job)[: job.tasks] if words else []:
+                self._said.say(pod, reason, words)
 
     def _free_pods_of(self, job: KnownJob) -> list[Pod]:
         if job.pod:

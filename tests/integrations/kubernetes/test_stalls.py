@@ -106,3 +106,34 @@ def test_a_pod_that_may_evict_waits_not_behind_one_of_its_like_that_may_not(simu
         assert len(simulation.masters.jobs) == 3, "the masters are asked for both"
 
     asyncio.run(story())
+
+
+def test_a_gang_that_waits_says_so_once_its_spread_counts_the_pods_of_others(simulation: Simulation) -> None:
+    said: dict[str, str] = {}
+    simulation.say = lambda pod, reason, message: said.update({pod.name: f"{reason}: {message}"})
+
+    async def story() -> None:
+        put_node(simulation, "n0", 8)
+        put_node(simulation, "n1", 1)
+        put_pod(simulation, "filler", app="y", schedulerName="other", nodeName="n1")
+        simulation.server.groups["g"] = 2
+        for i in range(2):
+            put_pod(simulation, f"g-{i}", group="g", topologySpreadConstraints=[{**ZONE, "maxSkew": 1}])
+        assert await steps(simulation, 3) == []
+        assert said["g-0"].startswith("Unschedulable: ")
+        put_pod(simulation, "other", schedulerName="other", nodeName="n1")  # with it both could be on n0
+        await steps(simulation, 1)
+        assert (
+            said["g-0"]
+            == said["g-1"]
+            == (
+                "NotSupported: topologySpreadConstraints over zone with DoNotSchedule counts pod n/other, too, which does "
+                "not start with its gang: select it alone"
+            )
+        )
+        simulation.server.remove("other")
+        simulation.server.remove("filler")
+        assert await steps(simulation) == ["g-0", "g-1"], "its job has kept its turn"
+        assert len(simulation.masters.jobs) == 1
+
+    asyncio.run(story())
