@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import pty
 import re
+import select
 import signal
 import subprocess
+import termios
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -85,6 +88,25 @@ def test_a_shell_has_the_terminal(user: User, cluster: LocalCluster) -> None:
     until(lambda: has("Relinquished"), "it has ended")
     os.close(ours)
     assert salloc.wait(PATIENCE_S) == 0
+    assert ended(cluster, said).state is JobState.SUCCEEDED
+
+
+def test_one_in_the_background_of_a_terminal_is_not_stopped(user: User, cluster: LocalCluster) -> None:
+    ours, theirs = pty.openpty()
+    line = f"set -m; {GOSCHEDCTL} salloc -n1 echo ran & wait $!; echo code $?"
+    shell = subprocess.Popen(
+        ["bash", "-c", line], cwd=user.home, env=user.env, stdin=theirs, stdout=theirs, stderr=theirs,
+        start_new_session=True, preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+    )  # fmt: skip
+    os.close(theirs)
+    said = ""
+    while "code " not in said:
+        assert select.select([ours], [], [], PATIENCE_S)[0], said
+        said += os.read(ours, 10_000).decode()
+    os.close(ours)
+    assert "ran\r\n" in said
+    assert "code 0" in said, said
+    assert shell.wait(PATIENCE_S) == 0
     assert ended(cluster, said).state is JobState.SUCCEEDED
 
 

@@ -113,11 +113,18 @@ def test_an_entry_whose_end_a_snapshot_hides_keeps_no_other_waiting(tmp_path: Pa
                 await asyncio.sleep(0.1)
                 waiting = asyncio.create_task(leader.propose([a_node("n3")], timeout_s=LIMIT_S))
                 await asyncio.sleep(0.1)
-                ready = raft_pb2.SnapshotReady(path=str(snapshot), index=leader.role.applied_index)
-                await leader._take(raft_pb2.ReplicaFrame(snapshot=ready))
-                with pytest.raises(ProposalFailed, match="snapshot") as failed:
-                    await sent
-                assert not failed.value.definite
+                slow = tmp_path / "slow"  # whoever reads it waits until it is written
+                os.mkfifo(slow)
+                ready = raft_pb2.SnapshotReady(path=str(slow), index=leader.role.applied_index)
+                loading = asyncio.create_task(leader._take(raft_pb2.ReplicaFrame(snapshot=ready)))
+                try:
+                    with pytest.raises(ProposalFailed, match="snapshot") as failed:
+                        await sent
+                    assert not failed.value.definite
+                    assert not loading.done()
+                finally:
+                    slow.write_bytes(snapshot.read_bytes())
+                await loading
             finally:
                 os.kill(leader.pid, signal.SIGCONT)
             await waiting
