@@ -33,7 +33,7 @@ class AlreadyExists(Refused):
 
 
 class Denied(GoSchedError):
-    """The caller's certificate does not allow it."""
+    """The caller is not known, or its role does not allow it."""
 
     exit_code = 4
 
