@@ -114,7 +114,7 @@ def _raw_terminal() -> Iterator[None]:
     """Pass each key to the command, Ctrl-C too."""
     found = termios.tcgetattr(STDIN)
     try:
-        tty.setraw(STDIN)
+        tty.setraw(STDIN, termios.TCSADRAIN)  # what was typed meanwhile is for the command
         yield
     finally:
         termios.tcsetattr(STDIN, termios.TCSANOW, found)

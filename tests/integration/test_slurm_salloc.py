@@ -74,11 +74,12 @@ def test_a_shell_has_the_terminal(user: User, cluster: LocalCluster) -> None:
 
     def has(words: str) -> bool:
         nonlocal said
-        said += os.read(ours, 10_000).decode()
+        if select.select([ours], [], [], 1.0)[0]:
+            said += os.read(ours, 10_000).decode()
         return words in said
 
+    os.write(ours, b"tty >/dev/null && echo tty $((40 + 2)) $SLURM_NTASKS\n")  # typed ahead, it waits for the shell
     until(lambda: has("Granted"), "it is granted")
-    os.write(ours, b"tty >/dev/null && echo tty $((40 + 2)) $SLURM_NTASKS\n")
     until(lambda: has("tty 42 2\r\n"), "the shell answers")
     os.write(ours, b"sleep 1008\n")
     until(lambda: marked("1008"), "it runs")
@@ -103,10 +104,10 @@ def test_one_in_the_background_of_a_terminal_is_not_stopped(user: User, cluster:
     while "code " not in said:
         assert select.select([ours], [], [], PATIENCE_S)[0], said
         said += os.read(ours, 10_000).decode()
-    os.close(ours)
     assert "ran\r\n" in said
     assert "code 0" in said, said
-    assert shell.wait(PATIENCE_S) == 0
+    assert shell.wait(PATIENCE_S) == 0  # before the terminal is closed, which would end it
+    os.close(ours)
     assert ended(cluster, said).state is JobState.SUCCEEDED
 
 

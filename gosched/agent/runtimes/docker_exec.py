@@ -91,7 +91,7 @@ def _raw_terminal(terminal: bool) -> Iterator[None]:
         yield
         return
     before = termios.tcgetattr(0)
-    tty.setraw(0)
+    tty.setraw(0, termios.TCSADRAIN)  # what came meanwhile is for the command
     try:
         yield
     finally:
