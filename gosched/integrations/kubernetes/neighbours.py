@@ -114,13 +114,20 @@ class Neighbours:
         return ""
 
     def _is_together(self, term: Term, pod: Pod, node: str) -> bool:
-        if not self.domain(node, term.key):
+        where = self.domain(node, term.key)
+        if not where:
             return False
-        if self._others(term, pod, node, keep=False):
+        if pod.group is None and self._others(term, pod, node, keep=False):
             return True
-        others = [each for each in self.selected(term) if each.uid != pod.uid]
-        is_first = not any(self.domain(self.node_of(each), term.key) for each in others)
-        return is_first and term.selects(pod.namespace, pod.labels)
+        bound: set[str] = set()
+        starting: set[str] = set()
+        for each in self.selected(term):
+            if each.uid != pod.uid and (value := self.domain(self.node_of(each), term.key)):
+                # Members that are being bound with this one vouch for each other only where no other pod is named.
+                (starting if each.group == pod.group and pod.group and not each.node else bound).add(value)
+        if bound or starting:
+            return where in (bound or starting)
+        return term.selects(pod.namespace, pod.labels)
 
     def _others(self, term: Term, pod: Pod, node: str, *, keep: bool) -> int:
         """Return how many other pods of the node's domain a term selects; with `keep`, how many have the term."""

@@ -45,6 +45,11 @@ def test_pods_go_where_kube_scheduler_would_have_them(kinds: Collection[str]) ->
     assert wrong(kinds, range(120)) == []
 
 
+@pytest.mark.parametrize("seed", [21_349, 24_156])  # members that were being bound excused each other
+def test_a_gang_that_is_bound_keeps_to_a_pod_that_its_affinity_names(seed: int) -> None:
+    assert wrong(ALL, range(seed, seed + 1)) == []
+
+
 def test_the_trials_bind_pods() -> None:
     assert sum(each.bound for each in trials(ALL, range(20))) > 20
 
