@@ -107,5 +107,8 @@ def _feature_level(status: Json) -> list[str]:
     known = [master["newest_feature_level"] for master in status["masters"]]
     if not now or max(known) <= now:
         return []
-    what = "run goschedctl cluster finalize-upgrade" if newest > now else "upgrade all masters first"
+    if newest > now:
+        what = "run goschedctl cluster finalize-upgrade"
+    else:
+        what = "upgrade all masters first" if newest else "every master must answer first"
     return [f"Features   level {now}; {max(known)} is available: {what}"]

@@ -154,6 +154,7 @@ def test_masters_are_upgraded_one_by_one_while_jobs_run(cluster: MixedCluster, t
             cluster.upgrade(master)
             work(client, ledger, f"upgraded-{master.id}")
         agree(cluster, client)
+        until(lambda: client.get_status().newest_feature_level == NEWEST_LEVEL, "the leader has heard of every master")
         status = json.loads(goschedctl(cluster.endpoints, "status", "-o", "json").stdout)
         assert (status["feature_level"], status["newest_feature_level"]) == (FeatureLevel.FIRST, NEWEST_LEVEL)
         assert "run goschedctl cluster finalize-upgrade" in goschedctl(cluster.endpoints, "status").stdout

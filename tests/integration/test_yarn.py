@@ -267,10 +267,16 @@ def test_weights_of_a_real_fair_scheduler_are_ours(tmp_path: Path) -> None:
         "yarn.resourcemanager.scheduler.class": f"{CLASSES}.resourcemanager.scheduler.fair.FairScheduler",
         "yarn.scheduler.fair.allocation.file": file,
     }
+
+    def shares() -> dict[str, int | None]:
+        """As YARN last computed them: some time after its node came."""
+        return {queue.path.removeprefix("root."): queue.steady_vcores for queue in client.scheduler().root.all()[1:]}
+
     with Yarn(tmp_path, scheduler_xml="<configuration/>", managers=["rm1"], more=more) as yarn:
-        scheduler = YarnClient([yarn.url("rm1")]).scheduler()
-    assert scheduler.type == "fairScheduler"
-    theirs = {queue.path.removeprefix("root."): queue.steady_vcores for queue in scheduler.root.all()[1:]}
+        client = YarnClient([yarn.url("rm1")])
+        assert client.scheduler().type == "fairScheduler"
+        until(lambda: all(shares().values()), "YARN has shared its node")
+        theirs = shares()
     queues = {queue.path: queue for queue in read_queues(plain.encode(), FAIR.name).queues}
     assert theirs.keys() == queues.keys()
     total = {"cpu": 32_000}
