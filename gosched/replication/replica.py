@@ -97,6 +97,7 @@ class Replica:
         self._members = Members(config.member, self._journal, lambda: self._applier.state, config.listed)
         self._snapshots = Snapshots(disk, state=lambda: self._applier.state, install=self._install)
         self._node = self._make_node(listener)
+        self._node.addOnTickCallback(self._feed_front)  # before the turn waits: a caller waits for what was applied
         self._changes = MemberChanges(self._node, self._members, self._journal, lambda: self._applier.state)
         self._link = Connection(
             self._node._poller, link, opened=_nothing, frame=self._on_front_frame, closed=self._on_front_gone
@@ -128,7 +129,6 @@ class Replica:
             self._follow_members()
         if self._log_is_long():
             self._node.forceLogCompaction()
-        self._feed_front()
         self._tell_status()
         return not self._front_gone
 

@@ -23,6 +23,7 @@ from gosched.replication.members.configuration import Members
 from gosched.replication.members.identity import save_identity
 from gosched.replication.members.membership import JOIN_QUIET_S, Membership
 from gosched.replication.peer_messages import NO_OP, REGULAR, Message
+from gosched.replication.raft.member_node import MemberNode, member_node
 from gosched.replication.raft.raft_node import RaftNode
 from gosched.replication.raft.raft_rules import RuledTransport
 from gosched.replication.raft.timing import Timing
@@ -30,11 +31,11 @@ from gosched.replication.snapshots.snapshot import FILE as SNAPSHOT
 from gosched.replication.snapshots.snapshot import Snapshot, encode, ends
 from gosched.replication.snapshots.snapshots import Snapshots
 from gosched.replication.storage import open_storage
-from gosched.sim.raft.clock import Clock, PeerNode, virtual
+from gosched.sim.raft.clock import Clock, virtual
 from gosched.sim.raft.disk import SimCrash, SimDisk
 from tests.sim_raft.mutations import MUTATIONS
 
-B, C = PeerNode("b"), PeerNode("c")
+B, C = member_node("b"), member_node("c")
 
 
 class Hand(RuledTransport):
@@ -78,7 +79,7 @@ class Bench:
             self.node.load_snapshot()
         self.hand = self.node.transport
         assert isinstance(self.hand, Hand)
-        self._arriving: list[tuple[PeerNode, Message]] = []
+        self._arriving: list[tuple[MemberNode, Message]] = []
         clock.receive = self._receive
         for peer in (B, C):
             self.hand._onNodeConnected(peer)
@@ -91,7 +92,7 @@ class Bench:
         self.node.tick(0.0)
         return [message for to, message in self.hand.sent if to == "b"]
 
-    def arrives(self, node: PeerNode, **message: Any) -> None:
+    def arrives(self, node: MemberNode, **message: Any) -> None:
         """It is taken in the next turn, as from a socket."""
         self._arriving.append((node, message))
 
@@ -105,7 +106,7 @@ class Bench:
         self.grants(B)
         self.tick()
 
-    def grants(self, node: PeerNode, *, granted: bool = True, own_term: int = 0) -> None:
+    def grants(self, node: MemberNode, *, granted: bool = True, own_term: int = 0) -> None:
         term = self.node.raftCurrentTerm + 1
         self.arrives(node, type="pre_vote_reply", term=term, own_term=own_term, granted=granted)
         self.tick()
@@ -292,7 +293,7 @@ def who_hears_a_leader_grants_no_pre_vote() -> bool:
 def of_two_that_ask_at_once_one_waits() -> bool:
     with bench() as it:
         it.tick(1.0)
-        for peer in (B, PeerNode("A")):  # logs are alike: the greater id goes first
+        for peer in (B, member_node("A")):  # logs are alike: the greater id goes first
             it.arrives(peer, type="pre_vote", term=1, last_log_index=1, last_log_term=0)
         it.tick()
         assert isinstance(it.hand, Hand)

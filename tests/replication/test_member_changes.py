@@ -12,7 +12,7 @@ from gosched.core.records.master import Configuration
 from gosched.core.state.cluster_state import ClusterState
 from gosched.replication.disk.disk import PosixDisk
 from gosched.replication.disk.journal import Journal
-from gosched.replication.members.configuration import Members, configuration, entry_naming, ids, voters
+from gosched.replication.members.configuration import Members, Placed, configuration, entry_naming, ids, voters
 from gosched.replication.members.member_changes import MAX_VOTERS, MemberChanges
 from gosched.replication.peer_messages import REGULAR
 from gosched.replication.peers.hello import Introduction, MemberStatus, member_status
@@ -144,7 +144,7 @@ def test_the_members_follow_the_log_when_it_grows_is_cut_and_is_read_again(tmp_p
     leader.journal.deleteEntriesTo(1)  # compacted away: the applied state says it
     state.set_configuration(named(2, "ab"))
     applied = Members("a", leader.journal, lambda: state, {})
-    assert applied.newest() == applied.newest().__class__(0, named(2, "ab"))
+    assert applied.newest() == Placed(0, named(2, "ab"), frozenset("ab"))
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,6 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from pysyncobj.node import Node
 from pysyncobj.poller import createPoller
 
 from gosched.core.state.cluster_state import ClusterState
@@ -29,6 +28,7 @@ from gosched.replication.members.membership import Membership
 from gosched.replication.peers import peer_transport
 from gosched.replication.peers.peer_transport import MAX_STRANGERS, PeerTransport
 from gosched.replication.process import ProcessReplication
+from gosched.replication.raft.member_node import member_node
 from gosched.replication.raft.timing import Timing
 from gosched.replication.replica_config import split_address
 from gosched.wire.v1 import raft_pb2
@@ -326,8 +326,8 @@ def transport_of_m2(tmp_path: Path, callbacks: list[Any], listener: socket.socke
     disk = PosixDisk(tmp_path)
     return PeerTransport(
         raft,
-        Node("m2"),
-        [Node("m1")],
+        member_node("m2"),
+        [member_node("m1")],
         journal=journal,
         membership=Membership(disk, Identity(cluster="m1,m2", member="m2", disk="d", joining=False), ["m1"], now=0.0),
         known=KnownDisks(disk),

@@ -12,7 +12,7 @@ import os
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Protocol
+from typing import NoReturn, Protocol
 
 from gosched.replication.disk.sync_thread import SyncThread
 
@@ -170,17 +170,15 @@ class PosixDisk:
                 )
             time.sleep(_LOCK_RETRY_S)
 
-    @contextlib.contextmanager
-    def _guarded(self, doing: str, name: str) -> Iterator[None]:
-        self.check()
-        try:
-            yield
-        except OSError as error:
-            self._failed = (
-                f"cannot {doing} {self.folder / name}: {error.strerror or error}. This master stops: what it wrote "
-                "last may be lost, nothing acknowledged is. Check the disk and the room on it, then start it again"
-            )
-            raise DiskFailed(self._failed) from error
+    def _guarded(self, doing: str, name: str) -> _Guard:
+        return _Guard(self, doing, name)
+
+    def _fail(self, doing: str, name: str, error: OSError) -> NoReturn:
+        self._failed = (
+            f"cannot {doing} {self.folder / name}: {error.strerror or error}. This master stops: what it wrote "
+            "last may be lost, nothing acknowledged is. Check the disk and the room on it, then start it again"
+        )
+        raise DiskFailed(self._failed) from error
 
     @contextlib.contextmanager
     def _opened(self, name: str, flags: int) -> Iterator[int]:
@@ -193,6 +191,22 @@ class PosixDisk:
     def _sync_folder(self) -> None:
         with self._opened("", os.O_RDONLY | os.O_DIRECTORY) as fd:
             os.fsync(fd)
+
+
+class _Guard:
+    """Around each call of the system. It is entered twice for each commit, so it is no generator."""
+
+    __slots__ = ("_disk", "_doing", "_name")
+
+    def __init__(self, disk: PosixDisk, doing: str, name: str) -> None:
+        self._disk, self._doing, self._name = disk, doing, name
+
+    def __enter__(self) -> None:
+        self._disk.check()
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        if isinstance(error, OSError):
+            self._disk._fail(self._doing, self._name, error)
 
 
 class _PosixAppendFile:

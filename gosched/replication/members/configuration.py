@@ -15,6 +15,7 @@ from gosched.core.commands.command import Command
 from gosched.core.records.master import Configuration, Member
 from gosched.core.state.cluster_state import ClusterState
 from gosched.replication.disk.journal import Journal
+from gosched.replication.disk.journal_format import Entry
 from gosched.replication.peer_messages import MEMBERS
 from gosched.wire.batch import decode_batch, encode_batch, encode_command
 
@@ -28,6 +29,8 @@ class Placed:
     #: Of the entry; 0: it is applied and may be compacted away, or stands in the config.
     index: int
     configuration: Configuration
+    #: Who of them votes.
+    voters: frozenset[str]
 
 
 class Members:
@@ -39,13 +42,16 @@ class Members:
         self._journal = journal
         self._state = state
         self._listed = configuration(0, listed)
+        self._read_from: Entry | Configuration = self._listed
+        self._newest = _placed(self._listed)
 
     def newest(self) -> Placed:
-        """Return what is in force here."""
-        if self._journal.naming:
-            command, index, _ = self._journal.naming[-1]
-            return Placed(index, named_by(command))
-        return Placed(0, self.applied() or self._listed)
+        """Return what is in force here. It is asked for in each turn, and read anew when another entry names it."""
+        naming = self._journal.naming
+        source = naming[-1] if naming else self.applied() or self._listed
+        if source is not self._read_from:
+            self._newest, self._read_from = _placed(source), source
+        return self._newest
 
     def applied(self) -> Configuration | None:
         return self._state().configuration
@@ -61,13 +67,21 @@ class Members:
 
     @property
     def is_voter(self) -> bool:
-        return self.me in voters(self.newest().configuration)
+        return self.me in self.newest().voters
 
     @property
     def was_removed(self) -> bool:
         """Return whether the applied members are without this one, and nothing in the log takes it back."""
         applied = self.applied()
         return applied is not None and self.me not in ids(applied) and not self.is_one
+
+
+def _placed(source: Entry | Configuration) -> Placed:
+    if isinstance(source, Configuration):
+        return Placed(0, source, frozenset(voters(source)))
+    command, index, _ = source
+    named = named_by(command)
+    return Placed(index, named, frozenset(voters(named)))
 
 
 def configuration(version: int, addresses: Mapping[str, str], learners: frozenset[str] = frozenset()) -> Configuration:

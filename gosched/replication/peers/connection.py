@@ -181,6 +181,7 @@ class Connection:
                 return
 
     def _receive(self, size: int) -> bool:
+        """Read once; return whether there may be more."""
         try:
             data = self._sock.recv(size)
         except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
@@ -193,7 +194,8 @@ class Connection:
             return False
         self._received += data
         self._take_frames()
-        return not self.is_closed
+        # Without TLS less than was asked for is all there was; a TLS record is less, too.
+        return not self.is_closed and (len(data) == size or self._tls is not None)
 
     def _take_frames(self) -> None:
         offset, size = 0, len(self._received)

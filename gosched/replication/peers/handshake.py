@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from pysyncobj.node import Node
-
 from gosched.core.features import NEWEST_LEVEL, FeatureLevel
 from gosched.replication.disk.journal import Journal
 from gosched.replication.members.identity import KnownDisks, Met
@@ -16,6 +14,7 @@ from gosched.replication.members.membership import Membership
 from gosched.replication.peers.connection import Connection
 from gosched.replication.peers.hello import MemberStatus, disagreement, introduction_in, member_status, met_in
 from gosched.replication.peers.peers import Revoked, TlsNow
+from gosched.replication.raft.member_node import member_node
 from gosched.wire.roles import BadCertificate, CertificateHolder, Role
 from gosched.wire.v1 import raft_pb2
 
@@ -132,7 +131,7 @@ class Handshake:
         """
         if not (self._raft._isLeader() and met.boot) or hello.term > self._raft.raftCurrentTerm:
             return ""
-        acknowledged = self._raft.match_index.get(Node(hello.member), 0)
+        acknowledged = self._raft.match_index.get(member_node(hello.member), 0)
         if self._known.is_new(hello.member, met) or hello.last_index >= acknowledged:
             return ""
         return (

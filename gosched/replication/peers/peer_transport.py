@@ -20,7 +20,6 @@ from collections.abc import Callable
 from typing import Any
 
 import structlog
-from pysyncobj.node import Node
 
 from gosched.core.features import FeatureLevel
 from gosched.replication.disk.journal import Journal
@@ -33,6 +32,7 @@ from gosched.replication.peers.handshake import Handshake
 from gosched.replication.peers.hello import MemberStatus, introduction_in, member_status, met_in
 from gosched.replication.peers.peer_sockets import Dialler, Listener, send_last
 from gosched.replication.peers.peers import Peer, Revoked, Stranger, TlsNow
+from gosched.replication.raft.member_node import MemberNode, member_node
 from gosched.replication.raft.raft_rules import RuledTransport
 from gosched.replication.raft.timing import Slowest, Timing
 from gosched.replication.replica_config import split_address
@@ -40,6 +40,7 @@ from gosched.wire.plain_text import refusal
 from gosched.wire.v1 import raft_pb2
 
 MAX_STRANGERS = 128  # connections that have not said who they are
+_LOOK_S = 0.02  # a loaded replica turns a thousand times a second
 _MEASURE_S = 1.0
 _OTHER_DIALS_S = 2.0  # the member with the smaller id waits for so long
 _UNKNOWN_AGAIN_S = 1.0  # between two calls at a cluster that does not know this member yet
@@ -61,8 +62,8 @@ class PeerTransport(RuledTransport):
     def __init__(
         self,
         raft: Any,
-        self_node: Node,
-        others: list[Node],
+        self_node: MemberNode,
+        others: list[MemberNode],
         *,
         journal: Journal,
         membership: Membership,
@@ -85,7 +86,7 @@ class PeerTransport(RuledTransport):
         self._tls_seen = tls()
         self._timing = timing
         self._answers = Slowest()
-        self._measure_at = 0.0
+        self._look_at = self._measure_at = 0.0
         self._refused = refused
         self._seeds = {member: split_address(address) for member, address in seeds.items()}
         self._joins_at = joins_at
@@ -122,11 +123,11 @@ class PeerTransport(RuledTransport):
     def ready(self) -> bool:
         return True
 
-    def backlog(self, node: Node) -> int:
+    def backlog(self, node: MemberNode) -> int:
         peer = self._peers.get(node.id)
         return peer.connection.unsent_bytes if peer and peer.connection else 0
 
-    def knows_pre_votes(self, node: Node) -> bool:
+    def knows_pre_votes(self, node: MemberNode) -> bool:
         peer = self._peers.get(node.id)
         return peer is not None and peer.newest_level >= FeatureLevel.BOUNDED
 
@@ -138,7 +139,7 @@ class PeerTransport(RuledTransport):
         for member in named.keys() & self._applicants.keys():
             del self._applicants[member]  # it was added: if it is removed next, its old wish must not bring it back
         for member in named.keys() | self._seeds.keys():
-            peer = self._peers.setdefault(member, Peer(Node(member), alone_since=now))
+            peer = self._peers.setdefault(member, Peer(member_node(member), alone_since=now))
             known = [split_address(named[member])] if named.get(member) else []
             seed = [self._seeds[member]] if member in self._seeds else []
             peer.addresses = tuple(dict.fromkeys([*known, *seed]))
@@ -175,7 +176,7 @@ class PeerTransport(RuledTransport):
         for connection in list(self._strangers):
             connection.close("this master ends")
 
-    def _transmit(self, node: Node, message: Message) -> bool:
+    def _transmit(self, node: MemberNode, message: Message) -> bool:
         peer = self._peers.get(node.id)
         if peer is None or peer.connection is None:
             return False
@@ -187,6 +188,9 @@ class PeerTransport(RuledTransport):
 
     def _on_tick(self) -> None:
         now = time.monotonic()
+        if now < self._look_at:
+            return
+        self._look_at = now + _LOOK_S
         if now >= self._measure_at:
             self._measure_at = now + _MEASURE_S
             self._measure()
@@ -351,7 +355,7 @@ class PeerTransport(RuledTransport):
             connection.send(self._handshake.hello(problem))
             connection.close(problem)
             return
-        peer = self._peers.setdefault(hello.member, Peer(Node(hello.member)))
+        peer = self._peers.setdefault(hello.member, Peer(member_node(hello.member)))
         peer.introduction = introduction_in(hello)
         peer.met, peer.trusted = met_in(hello), stranger.is_trusted(self._tls())
         if self._known.is_new(hello.member, peer.met):

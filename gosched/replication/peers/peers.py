@@ -9,12 +9,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from pysyncobj.node import Node
-
 from gosched.core.features import FeatureLevel
 from gosched.replication.members.identity import Met
 from gosched.replication.peers.connection import Connection
 from gosched.replication.peers.hello import Introduction
+from gosched.replication.raft.member_node import MemberNode
 from gosched.wire.role_rules import BUILT_IN, RoleReader
 
 Address = tuple[str, int]
@@ -43,7 +42,7 @@ TlsNow = Callable[[], Tls | None]
 class Peer:
     """Another member, connected or not."""
 
-    node: Node
+    node: MemberNode
     #: Where it may listen, by the log, then by the config; empty: it only dials.
     addresses: tuple[Address, ...] = ()
     #: Attempts so far: they take the addresses in turn.

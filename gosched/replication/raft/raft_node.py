@@ -5,6 +5,7 @@ The library is pinned to 0.3.17, and these are the places where we reach into it
   and a pickle that refuses to work;
 - `__doApplyCommand`: an entry is our own bytes, applied by us (no pickled call);
 - `__applyLogEntries`: in slices, with the heartbeats between them;
+- `_checkCommandsToApply`: what it sends is synced before the turn waits for answers;
 - `__raftNextIndex` and `__raftMatchIndex`: read and mended by rules R3 and R14;
 - `__raftElectionDeadline` and `__generateRaftTimeout`: who stands when is decided in `elections.py`; a stall of our own
   is no sign that the leader is dead, a broken connection is one;
@@ -25,13 +26,13 @@ from typing import Any
 import pysyncobj.syncobj as library
 import pysyncobj.version
 from pysyncobj import FAIL_REASON, SyncObj, SyncObjConf
-from pysyncobj.node import Node
 
 from gosched.replication.disk.disk import MAX_SYNCS
 from gosched.replication.disk.journal import Journal
 from gosched.replication.members.configuration import Members, voters
 from gosched.replication.peer_messages import BATCHES, NO_OP, REGULAR
 from gosched.replication.raft.elections import Elections
+from gosched.replication.raft.member_node import MemberNode, member_node
 from gosched.replication.raft.raft_rules import RuledTransport
 from gosched.replication.raft.timing import Timing
 from gosched.replication.snapshots.snapshots import Snapshots
@@ -64,7 +65,7 @@ class RaftNode(SyncObj):
         journal: Journal,
         snapshots: Snapshots,
         apply: Callable[[bytes], None],
-        transport: Callable[[Any, Node, list[Node]], RuledTransport],
+        transport: Callable[[Any, MemberNode, list[MemberNode]], RuledTransport],
         timing: Timing,
     ) -> None:
         if pysyncobj.version.VERSION != PINNED:
@@ -81,14 +82,14 @@ class RaftNode(SyncObj):
         self.may_lead = True
         self.members = members
         self._in_force = members.newest().configuration
-        others = [Node(m.id) for m in self._in_force.members if m.id != members.me]
+        others = [member_node(m.id) for m in self._in_force.members if m.id != members.me]
         self.elections = Elections(self, members.me, others, journal=journal, timing=timing)
         with _plugged_in(journal, snapshots):
             super().__init__(
-                Node(members.me),
+                member_node(members.me),
                 others,
                 _conf(timing),
-                nodeClass=Node,
+                nodeClass=MemberNode,
                 transportClass=transport,
             )
         self.transport: RuledTransport = self._SyncObj__transport
@@ -124,7 +125,7 @@ class RaftNode(SyncObj):
     def follow_members(self) -> None:
         """Count the members that the log names (rule R16)."""
         newest = self.members.newest().configuration
-        if newest != self._in_force:
+        if newest is not self._in_force and newest != self._in_force:
             self._in_force = newest
             self._set_members()
 
@@ -144,7 +145,7 @@ class RaftNode(SyncObj):
     def hears_voter(self, member: str) -> bool:
         """Return whether a member has answered this leader lately, and may vote: it does not join with an empty
         disk."""
-        return self.transport.hears_voter(Node(member), self.conf.leaderFallbackTimeout)
+        return self.transport.hears_voter(member_node(member), self.conf.leaderFallbackTimeout)
 
     def acknowledged(self) -> dict[str, int]:
         """Return how far each member has said that it has the log."""
@@ -155,10 +156,16 @@ class RaftNode(SyncObj):
         least = self._timing.leader_fallback
         self.conf.leaderFallbackTimeout = min(max(least, 2 * seconds), 4 * least)
 
-    def peer_lost(self, node: Node) -> None:
+    def peer_lost(self, node: MemberNode) -> None:
         """Stand soon where the leader's connection broke; its next heartbeat puts the deadline off again."""
         if node == self._getLeader():
             self.elections.lost_leader()
+
+    def _checkCommandsToApply(self) -> None:
+        """Send what was proposed, then sync it while the others do the same: the turn's wait comes after this."""
+        super()._checkCommandsToApply()
+        if self._isLeader():
+            self._sync()
 
     # For `Elections`
 
@@ -180,7 +187,7 @@ class RaftNode(SyncObj):
         return self.may_lead and self.transport.membership.votes and self.members.is_voter
 
     def forget_leader(self) -> None:
-        self._SyncObj__raftLeader: Node | None = None
+        self._SyncObj__raftLeader: MemberNode | None = None
 
     def step_down(self) -> None:
         self._SyncObj__setState(library._RAFT_STATE.FOLLOWER)
@@ -198,27 +205,27 @@ class RaftNode(SyncObj):
     def _SyncObj__generateRaftTimeout(self) -> float:
         return self.elections.timeout()
 
-    def forget_match(self, node: Node) -> None:
+    def forget_match(self, node: MemberNode) -> None:
         """Forget what a peer had acknowledged: it came with another disk."""
         if node in self.match_index:
             self.match_index[node] = 0
         self.transport.forget_report(node)
 
     @property
-    def match_index(self) -> dict[Node, int]:
+    def match_index(self) -> dict[MemberNode, int]:
         """Return how far each peer has acknowledged the log to this leader, in this term."""
-        index: dict[Node, int] = self._SyncObj__raftMatchIndex
+        index: dict[MemberNode, int] = self._SyncObj__raftMatchIndex
         return index
 
     @property
-    def voters(self) -> set[Node]:
+    def voters(self) -> set[MemberNode]:
         """Return the other members that are counted."""
-        nodes: set[Node] = self._SyncObj__otherNodes
+        nodes: set[MemberNode] = self._SyncObj__otherNodes
         return nodes
 
     @property
-    def next_index(self) -> dict[Node, int]:
-        index: dict[Node, int] = self._SyncObj__raftNextIndex
+    def next_index(self) -> dict[MemberNode, int]:
+        index: dict[MemberNode, int] = self._SyncObj__raftNextIndex
         return index
 
     def _SyncObj__doApplyCommand(self, command: bytes) -> None:
@@ -250,9 +257,9 @@ class RaftNode(SyncObj):
     def _set_members(self) -> None:
         me, now, last = self.members.me, library.monotonicTime(), self._journal.last_index
         voting = voters(self._in_force) - {me}
-        nodes = [Node(member.id) for member in self._in_force.members if member.id != me]
-        counted: set[Node] = self._SyncObj__otherNodes
-        copies: set[Node] = self._SyncObj__readonlyNodes
+        nodes = [member_node(member.id) for member in self._in_force.members if member.id != me]
+        counted: set[MemberNode] = self._SyncObj__otherNodes
+        copies: set[MemberNode] = self._SyncObj__readonlyNodes
         for gone in (counted | copies) - set(nodes):
             self._snapshots.cancelTransmisstion(gone)
             for kept in (self.next_index, self.match_index, self._SyncObj__lastResponseTime):
@@ -274,7 +281,6 @@ class RaftNode(SyncObj):
         others, spread over their time, so that what comes meanwhile waits less.
         """
         journal, now, wait_s = self._journal, library.monotonicTime(), 0.0
-        journal.sync_term()
         alone = not journal.syncs_under_way
         if alone:  # a log that was written anew has waited for those that were under way
             self._syncs_began.clear()
@@ -282,6 +288,7 @@ class RaftNode(SyncObj):
             if journal.sync():
                 self._note_sync(library.monotonicTime() - now)
             return
+        journal.sync_term()
         if (alone or now - self._syncs_began[-1] >= self.elections.syncs.value / MAX_SYNCS) and journal.begin_sync():
             self._syncs_began.append(now)
             wait_s = _SYNC_WAIT_S if alone else 0.0

@@ -9,19 +9,17 @@ import contextlib
 import gc
 import heapq
 import logging
-import zlib
 from collections.abc import Callable, Iterator, MutableMapping
 from random import Random
 from typing import Any
 
 import pysyncobj.syncobj as library
 import structlog
-from pysyncobj.node import Node
 
 from gosched.replication import storage
 from gosched.replication.disk import journal, stamped
 from gosched.replication.members import member_changes, membership
-from gosched.replication.raft import elections, raft_node
+from gosched.replication.raft import elections
 from gosched.replication.snapshots import snapshots
 
 
@@ -62,13 +60,6 @@ class _NoPoller:
         self._clock.receive()
 
 
-class PeerNode(Node):
-    """A node that hashes alike in every process: the library walks over sets of these."""
-
-    def __hash__(self) -> int:
-        return zlib.crc32(self.id.encode())
-
-
 class _Told(logging.Handler):
     def __init__(self, note: Callable[[str], None]) -> None:
         super().__init__()
@@ -93,7 +84,6 @@ def virtual(clock: Clock, rng: Random, note: Callable[[str], None], *, chunk_byt
         (library, "random", rng),
         (library, "createPoller", lambda _kind: _NoPoller(clock)),
         (library, "PIPE_NOTIFIER_ENABLED", False),
-        (raft_node, "Node", PeerNode),
         (elections, "random", rng),
         (snapshots, "CHUNK_BYTES", chunk_bytes),
         (snapshots, "MAX_BACKLOG_BYTES", 4 * chunk_bytes),

@@ -10,8 +10,6 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from pysyncobj.node import Node
-
 from gosched.core.records.master import Configuration
 from gosched.core.state.cluster_state import ClusterState
 from gosched.replication.applier import Applier
@@ -24,12 +22,13 @@ from gosched.replication.members.member_changes import MemberChanges
 from gosched.replication.members.membership import Membership
 from gosched.replication.peer_messages import Message, decode, encode
 from gosched.replication.peers.hello import Introduction
+from gosched.replication.raft.member_node import MemberNode, member_node
 from gosched.replication.raft.raft_node import RaftNode
 from gosched.replication.raft.raft_rules import LogsDiverged, RuledTransport
 from gosched.replication.replica import TICK_S
 from gosched.replication.snapshots.snapshots import Snapshots
 from gosched.replication.storage import Storage, open_storage
-from gosched.sim.raft.clock import Clock, PeerNode
+from gosched.sim.raft.clock import Clock
 from gosched.sim.raft.disk import SimCrash, SimDisk
 from gosched.sim.raft.history import History, Violation
 from gosched.sim.raft.network import Network
@@ -291,7 +290,7 @@ class Member:
     def _open_storage(self, disk: SimDisk) -> Storage:
         return open_storage(disk, cluster=",".join(sorted(self._listed)), member=self.name, bootstrap=True)
 
-    def _make_transport(self, raft: Any, me: Node, others: list[Node]) -> RuledTransport:
+    def _make_transport(self, raft: Any, me: MemberNode, others: list[MemberNode]) -> RuledTransport:
         given: dict[str, Any] = {"journal": self._journal, "membership": self.membership, "transmit": self._transmit}
         return SimTransport(raft, me, others, **given)
 
@@ -314,7 +313,7 @@ class Member:
             assert isinstance(message, dict)
             if got[0] not in self.peers:
                 continue
-            node.transport.deliver(PeerNode(got[0]), message)
+            node.transport.deliver(member_node(got[0]), message)
             self._busy = True
             if self._rng.random() < _LEFT_FOR_LATER:
                 return

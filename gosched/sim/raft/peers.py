@@ -14,8 +14,9 @@ from gosched.replication.disk.journal import Journal
 from gosched.replication.members.identity import KnownDisks, Met
 from gosched.replication.members.membership import Membership
 from gosched.replication.peers.hello import Introduction, MemberStatus, member_status
+from gosched.replication.raft.member_node import member_node
 from gosched.replication.raft.raft_node import RaftNode
-from gosched.sim.raft.clock import Clock, PeerNode
+from gosched.sim.raft.clock import Clock
 from gosched.sim.raft.history import Violation
 from gosched.sim.raft.network import Network
 
@@ -97,7 +98,7 @@ class Peers:
         leader = self._me.node
         assert leader is not None
         for peer in sorted(self._let_in):
-            other, counted = self._member(peer), leader.match_index.get(PeerNode(peer), 0)
+            other, counted = self._member(peer), leader.match_index.get(member_node(peer), 0)
             same_disk = not self._me.known.is_new(peer, other.as_met())
             if other.node is None or not same_disk or other.node.raftCurrentTerm != leader.raftCurrentTerm:
                 continue
@@ -108,7 +109,7 @@ class Peers:
     def _shut_out(self, peer: str) -> None:
         self._let_in.discard(peer)
         if self._me.node is not None:
-            self._me.node.transport._onNodeDisconnected(PeerNode(peer))
+            self._me.node.transport._onNodeDisconnected(member_node(peer))
 
     def _introduce(self, peer: str) -> None:
         me, other = self._me, self._member(peer)
@@ -125,11 +126,11 @@ class Peers:
         if refusal := me.known.refusal(peer, met):
             raise Violation(f"{me.name} refuses {peer}: {refusal}")
         if me.known.is_new(peer, met):
-            me.node.forget_match(PeerNode(peer))
+            me.node.forget_match(member_node(peer))
         me.known.note(peer, met)
         me.membership.heard(peer, empty=other.is_empty)
         self._let_in.add(peer)
-        me.node.transport._onNodeConnected(PeerNode(peer))
+        me.node.transport._onNodeConnected(member_node(peer))
 
     def _status_of(self, peer: str) -> MemberStatus:
         other = self._member(peer)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from pysyncobj.node import Node
-
 from gosched.replication.peer_messages import Message
+from gosched.replication.raft.member_node import MemberNode
 from gosched.replication.raft.raft_rules import RuledTransport
 
 
@@ -17,7 +16,7 @@ class SimTransport(RuledTransport):
         super().__init__(*args, **kwargs)
         self._send = transmit
 
-    def _transmit(self, node: Node, message: Message) -> bool:
+    def _transmit(self, node: MemberNode, message: Message) -> bool:
         return self._send(node.id, message)
 
     def destroy(self) -> None:
