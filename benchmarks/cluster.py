@@ -106,7 +106,8 @@ def submissions(report: Report) -> None:
 
 
 def placements(report: Report, nodes: int) -> None:
-    """From the first submission to the last committed placement, as gangs of 100 and as single tasks."""
+    """From the first submission to the last committed placement: gangs of 100 and single tasks, a call for each job of
+    sixteen clients, then single tasks of one client in one batch."""
     settings = LONG_LEASES | {"retention": {"max_jobs": 100_000}}
     with (
         LocalCluster(masters=3, agents=0, settings=settings) as cluster,
@@ -114,14 +115,17 @@ def placements(report: Report, nodes: int) -> None:
         cluster.client() as client,
     ):
         epoch = client.get_status().epoch
-        for gang in (100, 1):
-            tasks = 400 if report.smoke else 20_000 if gang > 1 else 4_000
-            specs = [_spec(f"gang-{gang}-{i}", count=gang, cpu="10m") for i in range(tasks // gang)]
+        ways = (("tasks", 100, 20_000), ("single_tasks", 1, 4_000), ("single_tasks_in_one_batch", 1, 4_000))
+        for name, gang, tasks in ways:
+            tasks = 400 if report.smoke else tasks
+            specs = [_spec(f"{name.replace('_', '-')}-{i}", count=gang, cpu="10m") for i in range(tasks // gang)]
             began = time.monotonic()
-            _submit_all(cluster, specs, 16)
+            if name.endswith("batch"):
+                client.submit_all(specs)
+            else:
+                _submit_all(cluster, specs, 16)
             until(lambda: client.get_status().pending == 0, "all jobs are placed", 120)
-            name = f"replicated_tasks_{nodes}" if gang > 1 else f"replicated_single_tasks_{nodes}"
-            report.add(name, tasks / (time.monotonic() - began), "tasks/s", tasks)
+            report.add(f"replicated_{name}_{nodes}", tasks / (time.monotonic() - began), "tasks/s", tasks)
         report.add(f"elections_under_load_{nodes}", client.get_status().epoch - epoch, "elections", 1)
 
 
