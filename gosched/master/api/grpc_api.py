@@ -62,6 +62,20 @@ _OPTIONS = (
 )
 
 
+class _ByName:
+    """Adds services whose calls are found by their names. Generated code registers each method with gRPC as well, and
+    grpc.aio (1.85) then waits for all registered methods anew at each call: seventy of them cost 55 us."""
+
+    def __init__(self, server: grpc.aio.Server) -> None:
+        self._server = server
+
+    def add_generic_rpc_handlers(self, handlers: Sequence[grpc.GenericRpcHandler]) -> None:
+        self._server.add_generic_rpc_handlers(handlers)
+
+    def add_registered_method_handlers(self, service: str, handlers: Mapping[str, grpc.RpcMethodHandler]) -> None:
+        """Register nothing."""
+
+
 class GrpcServer:
     """A server that is bound at once, so that a port in use is known before anything else starts; it serves from
     `start` on."""
@@ -80,8 +94,9 @@ class GrpcServer:
         # Calls are bounded by the lanes (gosched.master.api.lanes), not by gRPC, which knows one kind only.
         self._server = grpc.aio.server(interceptors=interceptors, options=_OPTIONS + aging)
         self._health = health.aio.HealthServicer()
-        health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
-        reflection.enable_server_reflection((*SERVICES, health.SERVICE_NAME, reflection.SERVICE_NAME), self._server)
+        self._by_name: Any = _ByName(self._server)
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, self._by_name)
+        reflection.enable_server_reflection((*SERVICES, health.SERVICE_NAME, reflection.SERVICE_NAME), self._by_name)
         self.port = self._bind(listen, tls)
         self.token_port = self._bind(tokens, tls, guests=True) if tokens else 0
         if inner:
@@ -90,7 +105,7 @@ class GrpcServer:
     def add(self, services: Mapping[str, Any]) -> None:
         """Serve these, by their names in the proto."""
         for name, add_to in _ADD.items():
-            add_to(services[name], self._server)
+            add_to(services[name], self._by_name)
 
     async def start(self) -> None:
         await self._server.start()
