@@ -97,7 +97,7 @@ class Replica:
         self._members = Members(config.member, self._journal, lambda: self._applier.state, config.listed)
         self._snapshots = Snapshots(disk, state=lambda: self._applier.state, install=self._install)
         self._node = self._make_node(listener)
-        self._node.addOnTickCallback(self._feed_front)  # before the turn waits: a caller waits for what was applied
+        self._node.addOnTickCallback(self._before_waiting)
         self._changes = MemberChanges(self._node, self._members, self._journal, lambda: self._applier.state)
         self._link = Connection(
             self._node._poller, link, opened=_nothing, frame=self._on_front_frame, closed=self._on_front_gone
@@ -123,7 +123,6 @@ class Replica:
         if self._refusal:
             raise Stop(self._refusal)
         self._membership.decide(time.monotonic())
-        self._membership.belongs_to(self._applier.state.cluster_id)
         if time.monotonic() >= self._follow_at:
             self._follow_at = time.monotonic() + TICK_S
             self._follow_members()
@@ -266,6 +265,11 @@ class Replica:
     def _tell_failed_proposal(self, proposal: int, definite: bool, detail: str) -> None:
         failed = raft_pb2.ProposeFailed(proposal=proposal, definite=definite, detail=detail)
         self._tell(raft_pb2.ReplicaFrame(propose_failed=failed))
+
+    def _before_waiting(self) -> None:
+        """Tell of what this turn applied before it waits for a message: a caller waits for it."""
+        self._membership.belongs_to(self._applier.state.cluster_id)
+        self._feed_front()
 
     def _feed_front(self) -> None:
         """Sends what was applied since. What does not fit now is read from the log later, so nothing piles up here."""

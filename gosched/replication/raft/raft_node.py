@@ -3,6 +3,7 @@
 The library is pinned to 0.3.17, and these are the places where we reach into it:
 - the names `createJournal`, `Serializer` and `pickle` in its module, while a node is made: our journal, our snapshots,
   and a pickle that refuses to work;
+- the name `PIPE_NOTIFIER_ENABLED` in its module: no pipe wakes a turn;
 - `__doApplyCommand`: an entry is our own bytes, applied by us (no pickled call);
 - `__applyLogEntries`: in slices, with the heartbeats between them;
 - `_checkCommandsToApply`: what it sends is synced before the turn waits for answers;
@@ -80,6 +81,7 @@ class RaftNode(SyncObj):
         self._syncs_began: deque[float] = deque()  # of each that is under way
         self.disk_slow_until = 0.0
         self.may_lead = True
+        self._proposed = False  # and not in the log yet
         self.members = members
         self._in_force = members.newest().configuration
         others = [member_node(m.id) for m in self._in_force.members if m.id != members.me]
@@ -114,6 +116,7 @@ class RaftNode(SyncObj):
             failed(True, "this member does not lead")
         else:
             self._applyCommand(entry, _failure_callback(failed), REGULAR[0])
+            self._proposed = True
 
     def append_naming(self, entry: bytes) -> None:
         """Put an entry into the log that names the members, and follow it at once. Only on the leader."""
@@ -136,6 +139,9 @@ class RaftNode(SyncObj):
         self.elections.before_turn()
         if self._journal.syncs_under_way:
             wait_s = min(wait_s, _SYNC_LOOK_S)
+        if self._proposed and not self.voters:
+            wait_s = 0.0  # nobody's answer wakes this member to commit it
+        self._proposed = False
         self.doTick(wait_s if self.raftLastApplied >= self.raftCommitIndex else 0.0)
         self._sync()
         self._raise_failure()  # before any success is told
@@ -365,6 +371,7 @@ class _NotTruncating(logging.Filter):
 
 
 logging.getLogger("pysyncobj.syncobj").addFilter(_NotTruncating())
+library.PIPE_NOTIFIER_ENABLED = False  # entries are proposed between the turns: no thread has to wake one
 
 
 class _NoPickle:

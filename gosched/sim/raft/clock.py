@@ -83,7 +83,6 @@ def virtual(clock: Clock, rng: Random, note: Callable[[str], None], *, chunk_byt
         (library, "monotonicTime", lambda: clock.local()),
         (library, "random", rng),
         (library, "createPoller", lambda _kind: _NoPoller(clock)),
-        (library, "PIPE_NOTIFIER_ENABLED", False),
         (elections, "random", rng),
         (snapshots, "CHUNK_BYTES", chunk_bytes),
         (snapshots, "MAX_BACKLOG_BYTES", 4 * chunk_bytes),
