@@ -30,8 +30,10 @@ retry: {max: 3, backoff: 100ms, when: [failed]}
 run: |
   echo "task $GOSCHED_TASK_INDEX attempt $GOSCHED_ATTEMPT"
   echo "stderr of attempt $GOSCHED_ATTEMPT" >&2
+  touch "FOLDER/$GOSCHED_ATTEMPT.$GOSCHED_TASK_INDEX"
+  until [ -e "FOLDER/$GOSCHED_ATTEMPT.0" -a -e "FOLDER/$GOSCHED_ATTEMPT.1" ]; do sleep 0.05; done
   test "$GOSCHED_ATTEMPT" -eq 3
-"""
+"""  # a gang's other task is stopped once one has failed: both have written before
 LEASE = {"lease": {"heartbeat": "200ms", "node_timeout": "2s", "first_lease": "3s"}}
 
 
@@ -112,7 +114,7 @@ def until_it_serves(agent: Program) -> None:
 
 def run_thrice(cluster: LocalCluster, folder: Path) -> None:
     file = folder / "job.yaml"
-    file.write_text(JOB)
+    file.write_text(JOB.replace("FOLDER", str(folder)))
     done = goschedctl(cluster.endpoints, "submit", str(file), "--wait")
     assert done.returncode == 0, done.stderr
 
