@@ -6,12 +6,15 @@ import json
 import os
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
+import docker.errors
 import pytest
 
 from gosched.agent.runtimes import faults
 from gosched.agent.runtimes.docker import Docker, container_config
 from gosched.agent.runtimes.docker_follow import Output
+from gosched.agent.runtimes.docker_launcher import pid_of
 from gosched.agent.runtimes.inside import AllowedPaths, Bind
 from gosched.agent.runtimes.interface import CannotRun, Place
 from gosched.agent.supervisor.launch import Account
@@ -183,3 +186,21 @@ def test_an_image_may_be_called_as_a_failure_is() -> None:
 def test_no_room_for_an_image_is_the_nodes_fault() -> None:
     fault = faults.of_registry("r/t", "write /var/lib/docker/tmp/x: no space left on device")
     assert (fault.reason, fault.blames_node) == ("CANNOT_STORE", True)
+
+
+class Ending:
+    """A daemon that reads a container's files while its process ends, as podman does."""
+
+    def __init__(self, refusal: str) -> None:
+        self._refusals = [docker.errors.APIError(refusal)]
+
+    def inspect_container(self, _name: str) -> dict[str, Any]:
+        if self._refusals:
+            raise self._refusals.pop()
+        return {"State": {"Running": False, "Pid": 0}}
+
+
+def test_a_process_that_ends_while_the_daemon_looks_at_it_has_ended() -> None:
+    assert pid_of(Ending("read /proc/77/cgroup: no such process"), "task") == 0
+    with pytest.raises(docker.errors.APIError, match="disk"):
+        pid_of(Ending("the disk is full"), "task")

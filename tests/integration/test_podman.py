@@ -45,7 +45,8 @@ def node(podman: str, tmp_path: Path) -> Iterator[DockerNode]:
 
 
 def test_output_codes_signals_and_reasons_are_as_with_docker(node: DockerNode) -> None:
-    assert node.run("sh", "-c", "hostname; echo err >&2; exit 7") == (7, "j1-worker-0\n", "err\n")
+    done = node.run("sh", "-c", "hostname; echo err >&2; exit 7")
+    assert done == (7, "j1-worker-0\n", "err\n"), done
     running = node.start("sh", "-c", "trap 'exit 3' TERM; echo up; while :; do sleep 0.05; done")
     running.await_output("up")
     running.signal(signal.SIGTERM)

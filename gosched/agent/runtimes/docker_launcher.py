@@ -290,14 +290,19 @@ def signal_number(text: str) -> int:
 
 
 def pid_of(client: Any, name: str) -> int:
-    """Return its pid; 0: it has ended already."""
+    """Return its pid; 0: it has ended already. Raises Failed, and what else the daemon refuses."""
     deadline = time.monotonic() + APPEAR_S
     while True:
-        state = client.inspect_container(name)["State"]
-        if not state["Running"]:
-            return 0
-        if state["Pid"] and os.path.exists(f"/proc/{state['Pid']}"):
-            return int(state["Pid"])
+        try:
+            state = client.inspect_container(name)["State"]
+        except errors.APIError as error:
+            if "no such process" not in str(error):  # podman reads files of the process, which ends meanwhile
+                raise
+        else:
+            if not state["Running"]:
+                return 0
+            if state["Pid"] and os.path.exists(f"/proc/{state['Pid']}"):
+                return int(state["Pid"])
         if time.monotonic() > deadline:
             raise Failed(Reason.DOCKER_FAILED, "the container's process is not on this machine", blames_node=True)
         time.sleep(0.05)
