@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -88,6 +90,32 @@ def test_a_command_hears_that_the_allocation_is_to_end_and_has_time_for_it(held:
     said, _ = command.communicate(timeout=PATIENCE_S)
     assert "saved\n" in said
     assert held.holder.wait(PATIENCE_S) == 3
+
+
+def test_a_command_hears_what_came_together_with_it(held: Allocation) -> None:
+    until_held(held)
+    held.holder.send_signal(signal.SIGSTOP)
+    command = held.run("sh", "-c", "trap 'echo saved; exit 3' TERM; echo ready; while :; do sleep 0.1; done")
+    assert command.stdout is not None
+    assert command.stdout.readline() == "ready\n"
+    held.holder.terminate()
+    held.holder.send_signal(signal.SIGCONT)
+    said, _ = command.communicate(timeout=PATIENCE_S)
+    assert "saved\n" in said
+    assert held.holder.wait(PATIENCE_S) == 3
+
+
+def test_an_allocation_that_waits_for_its_command_ends_when_it_is_told_to(held: Allocation) -> None:
+    until_held(held)
+    held.holder.terminate()
+    assert held.holder.wait(PATIENCE_S) == -signal.SIGTERM
+
+
+def until_held(held: Allocation) -> None:
+    ends = time.monotonic() + PATIENCE_S
+    while not (held.directory / "lease").exists():
+        assert time.monotonic() < ends
+        time.sleep(0.02)
 
 
 def test_an_allocation_to_which_no_command_comes_is_given_back(

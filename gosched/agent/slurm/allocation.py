@@ -16,6 +16,7 @@ import select
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -24,25 +25,33 @@ from gosched.agent.mpi.job import failed
 
 #: From when all nodes of the job have begun to the start of the command.
 COME_S = 60.0
+_LOOK_S = 0.1  # whether the job is to end, while no command has come
 _LEFT_BEHIND_S = 5.0
+_TO_END = {signal.SIGTERM}
 _LEASE, _RECORD = "lease", "allocation.json"
 
 
 def hold(directory: Path) -> int:
     """Wait until the command has come and ended; return its exit code."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, _TO_END)  # what comes together with the command is for it to hear
     record = directory / _RECORD
     record.touch(mode=0o600)
     record.write_text(json.dumps({"env": dict(os.environ), "cwd": os.getcwd()}))
     lease = directory / _LEASE
     os.mkfifo(lease, 0o600)
     fd = os.open(lease, os.O_RDONLY | os.O_NONBLOCK)
-    if not _readable(fd, COME_S):
+    gives_up = time.monotonic() + COME_S
+    while not (came := _readable(fd, _LOOK_S)) and not _TO_END & signal.sigpending() and time.monotonic() < gives_up:
+        pass
+    if not came:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _TO_END)  # a SIGTERM that has come ends this process here
         return failed(f"no command came within {COME_S:g} s: salloc is gone, or cannot reach this node")
     os.set_blocking(fd, True)
     with open(fd) as said:
         parent, group, *_ = [*map(int, said.readline().split()), 0, 0]
         if group:  # that the job is to end is for the command to hear: it has the job's stop_grace
             signal.signal(signal.SIGTERM, lambda number, _: _tell(group, number))
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _TO_END)
         code = said.read()
     if not code:
         return failed("the command was ended, as salloc is gone or has lost its connection")
