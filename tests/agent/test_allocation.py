@@ -7,13 +7,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from gosched.agent.slurm import allocation
+from tests.integration.support import until
 
 PATIENCE_S = 60
 
@@ -93,7 +93,7 @@ def test_a_command_hears_that_the_allocation_is_to_end_and_has_time_for_it(held:
 
 
 def test_a_command_hears_what_came_together_with_it(held: Allocation) -> None:
-    until_held(held)
+    until((held.directory / "lease").exists, "it is held")
     held.holder.send_signal(signal.SIGSTOP)
     command = held.run("sh", "-c", "trap 'echo saved; exit 3' TERM; echo ready; while :; do sleep 0.1; done")
     assert command.stdout is not None
@@ -106,16 +106,9 @@ def test_a_command_hears_what_came_together_with_it(held: Allocation) -> None:
 
 
 def test_an_allocation_that_waits_for_its_command_ends_when_it_is_told_to(held: Allocation) -> None:
-    until_held(held)
+    until((held.directory / "lease").exists, "it is held")
     held.holder.terminate()
     assert held.holder.wait(PATIENCE_S) == -signal.SIGTERM
-
-
-def until_held(held: Allocation) -> None:
-    ends = time.monotonic() + PATIENCE_S
-    while not (held.directory / "lease").exists():
-        assert time.monotonic() < ends
-        time.sleep(0.02)
 
 
 def test_an_allocation_to_which_no_command_comes_is_given_back(

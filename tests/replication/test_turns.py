@@ -75,6 +75,8 @@ def test_what_was_proposed_is_synced_and_what_was_applied_is_told_before_the_tur
     def wait(timeout: float) -> None:
         front.read()
         waits.append((journal.last_index, journal.synced_index, node.raftLastApplied, front.last_applied))
+        if journal.last_index > node.raftLastApplied:
+            assert timeout == 0, "nobody's answer would end this wait"
         poll(timeout)
 
     monkeypatch.setattr(node._poller, "poll", wait)

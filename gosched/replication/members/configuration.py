@@ -6,7 +6,6 @@ follows from the log, the snapshot and the config alone, so a restart, a cut of 
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -102,7 +101,6 @@ def entry_naming(of: Configuration, *, level: int) -> bytes:
     return MEMBERS + encode_batch(PROPOSER, of.version, [command], level=level)
 
 
-@functools.lru_cache(maxsize=64)
 def named_by(command: bytes) -> Configuration:
     """Return the members that an entry names. Raises UnknownSchema."""
     body = decode_batch(command[1:]).commands[0].body
