@@ -14,7 +14,7 @@ from hashlib import blake2b
 from itertools import chain
 
 from gosched.core.limits import MAX_RULES, MAX_VALUES
-from gosched.core.spec.placement_rules import Affinity, AntiAffinity, LabelOp, SpreadRule, TopologyRule
+from gosched.core.spec.placement_rules import Affinity, AntiAffinity, LabelOp, Mode, SpreadRule, TopologyRule
 from gosched.core.spec.task_group import TaskGroup
 from gosched.integrations.kube_objects.gang_rules import NOTHING, Member, within
 from gosched.integrations.kube_objects.pod_rules import Refused, Rules, Spread, Term
@@ -116,8 +116,12 @@ class Placing:
         terms = {term: None for pod, _ in kind for term in self._neighbours.towards(pod)}
         for term in terms:
             self._keep_off(term, self._neighbours.keepers(term), members, away, affinity)
+        topology = own.topology
         if rules.together is not None:
-            affinity += self._near(rules.together, job)
+            near = self._near(rules.together, job)
+            affinity.append(near)
+            if near.op is LabelOp.IN:  # such pods are in each of them: one for all of the gang is better, no must
+                topology = tuple([replace(rule, mode=Mode.PREFERRED) for rule in topology])
         for each in rules.spread:
             if each.counts_none or (len(job) > 1 and len(each.keys) > 1):  # no rule of a gang leaves such a node out
                 affinity.append(Affinity(label=each.pods.key, op=LabelOp.EXISTS))
@@ -126,7 +130,7 @@ class Placing:
             if len(job) > 1:
                 self._check_counted(each, kind, job)
             else:
-                affinity += self._emptiest(each, job)
+                affinity.append(self._emptiest(each, job))
         if len(away) > MAX_APART:
             raise Refused(
                 f"podAntiAffinity keeps it apart from {len(away)} other jobs, more than {MAX_APART}: make its pods one "
@@ -135,7 +139,7 @@ class Placing:
         return Places(
             affinity=tuple(dict.fromkeys(affinity)),
             anti_affinity=tuple(sorted(away, key=lambda rule: (rule.job, rule.level))),
-            topology=own.topology,
+            topology=topology,
             spread=own.spread,
         )
 
@@ -184,7 +188,7 @@ class Placing:
                 taken[value] = None
         affinity += _none_of(term.key, taken, "podAntiAffinity")
 
-    def _near(self, term: Term, job: Sequence[Asking]) -> list[Affinity]:
+    def _near(self, term: Term, job: Sequence[Asking]) -> Affinity:
         """Return the domains that have a pod that a term selects; all, if the job's own are the first."""
         members = [pod for pod, _ in job]
         own = {pod.uid for pod in members}
@@ -196,7 +200,7 @@ class Placing:
             raise Waits(f"required podAffinity over {term.key}: it waits for pods that it names, which come first")
         if not term.selects(members[0].namespace, members[0].labels):
             raise Waits(f"required podAffinity over {term.key}: no pod that it names has been placed yet")
-        return [Affinity(label=term.key, op=LabelOp.EXISTS)]
+        return Affinity(label=term.key, op=LabelOp.EXISTS)
 
     def _check_counted(self, rule: Spread, kind: Sequence[Asking], job: Sequence[Asking]) -> None:
         """Raise Refused or Waits unless a spread counts the pods of a gang's task group alone, in domains that take
@@ -214,7 +218,7 @@ class Placing:
                 "nodeTaintsPolicy: Honor, or open a node there"
             )
 
-    def _emptiest(self, rule: Spread, job: Sequence[Asking]) -> list[Affinity]:
+    def _emptiest(self, rule: Spread, job: Sequence[Asking]) -> Affinity:
         """Return the domains that may take one more pod. It is known once all that are counted have their places."""
         name = f"topologySpreadConstraints over {rule.pods.key}"
         ((pod, _),) = job
@@ -244,8 +248,8 @@ def _counted(rules: Rules) -> Rules:
     return replace(rules, spread=tuple([each for each in rules.spread if not each.counts_none]))
 
 
-def _one_of(key: str, values: Collection[str], rule: str) -> list[Affinity]:
-    return [Affinity(label=key, op=LabelOp.IN, values=_bounded(values, rule, key))]
+def _one_of(key: str, values: Collection[str], rule: str) -> Affinity:
+    return Affinity(label=key, op=LabelOp.IN, values=_bounded(values, rule, key))
 
 
 def _none_of(key: str, values: Collection[str], rule: str) -> list[Affinity]:

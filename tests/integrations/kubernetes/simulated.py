@@ -20,7 +20,7 @@ from gosched.core.matching import blocking_taint, meets
 from gosched.core.orders import StopOrder, TaskOrder
 from gosched.core.records.task import TaskState
 from gosched.core.spec.job_spec import JobSpec
-from gosched.core.spec.placement_rules import SELF
+from gosched.core.spec.placement_rules import SELF, Mode
 from gosched.core.spec.task_group import TaskGroup
 from gosched.integrations.kube_objects.pods import Pod
 from gosched.integrations.kube_objects.translate import CLUSTER
@@ -223,7 +223,7 @@ class Masters:
                     return False
                 if rule.job == SELF and not value:
                     return False
-            for one in group.topology:
+            for one in [rule for rule in group.topology if rule.mode is Mode.REQUIRED]:
                 if len({self._value(on, one.level) for on in nodes}) > 1 or not self._value(name, one.level):
                     return False
         # The other way round: jobs that run keep apart from this one.

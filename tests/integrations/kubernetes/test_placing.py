@@ -9,7 +9,7 @@ import pytest
 
 from gosched.core.features import FeatureLevel
 from gosched.core.rules.jobs import check_job
-from gosched.core.spec.placement_rules import Affinity, AntiAffinity, LabelOp, SpreadRule, TopologyRule
+from gosched.core.spec.placement_rules import Affinity, AntiAffinity, LabelOp, Mode, SpreadRule, TopologyRule
 from gosched.integrations.kube_objects.pod_rules import ALWAYS, HOSTNAME, Refused
 from gosched.integrations.kube_objects.pods import GroupKind, GroupRef, Pod
 from gosched.integrations.kube_objects.translate import translate
@@ -152,6 +152,14 @@ def test_affinity_to_the_own_gang_is_one_domain_and_later_pods_follow(bench: Ben
     assert bench.places(*names) == Places(topology=(TopologyRule(level="zone"),), affinity=there)
     bench.pod("q", "b1", job="job-q")
     assert bench.places("p0") == Places(affinity=within("zone", "b"))
+
+
+def test_a_gang_may_be_in_all_domains_with_a_pod_that_its_affinity_names(bench: Bench) -> None:
+    names = [bench.pod(f"p{i}", **NEAR) for i in range(3)]
+    bench.pod("q", "b1", job="job-q")
+    bench.pod("r", "c1", job="job-r")
+    better = TopologyRule(level="zone", mode=Mode.PREFERRED)
+    assert bench.places(*names) == Places(topology=(better,), affinity=within("zone", "b", "c"))
 
 
 def test_affinity_waits_for_the_pods_that_it_names(bench: Bench) -> None:

@@ -50,6 +50,10 @@ def test_a_gang_that_is_bound_keeps_to_a_pod_that_its_affinity_names(seed: int) 
     assert wrong(ALL, range(seed, seed + 1)) == []
 
 
+def test_a_gang_may_be_in_all_domains_that_have_a_pod_that_its_affinity_names() -> None:
+    assert wrong(("podAffinity",), range(45_633, 45_634)) == []
+
+
 def test_the_trials_bind_pods() -> None:
     assert sum(each.bound for each in trials(ALL, range(20))) > 20
 
