@@ -305,6 +305,16 @@ srun -n 4 -c 2 simulate
         asks={"labels.slurm/cpus": "64"},
     ),
     Case(
+        name="whole-nodes-for-tasks",
+        text="""#!/bin/bash
+#SBATCH --ntasks=128 --exclusive
+echo cpus $SLURM_JOB_CPUS_PER_NODE tasks $SLURM_TASKS_PER_NODE of $SLURM_NTASKS
+srun -n 5 simulate
+""",
+        groups=((2, 64),),
+        asks={"labels.slurm/nodes": "2"},
+    ),
+    Case(
         name="no-such-option",
         text="#!/bin/bash\n#SBATCH --ntask-per-node=4\nsimulate\n",
         refused="--ntask-per-node",

@@ -107,7 +107,8 @@ def test_nodes_are_named_as_sinfo_names_them_and_by_their_ids() -> None:
         (["-xn[0001-1001]"], "--exclude: names 1001 nodes; at most 1000 can be named"),
         (["--exclusive=user"], "--exclusive: =user is refused"),
         (["--exclusive=mcs"], "--exclusive: =mcs is refused"),
-        (["--exclusive", "-n3"], "--exclusive: needs to know how many tasks a node has: say how many --nodes"),
+        (["--exclusive", "-n3", "-c5"], "--exclusive: no ready node fits"),
+        (["--exclusive", "-n8", "--mem-per-cpu=20G"], "--exclusive: no ready node fits"),
         (["--exclusive", "-c5"], "--exclusive: no ready node fits"),
         (["--exclusive", "-Cssd"], "--exclusive: no ready node fits"),
         (["--exclusive", "--mem=65G"], "--exclusive: no ready node fits"),
@@ -136,6 +137,9 @@ def test_a_node_without_its_label_is_not_named_since_it_could_not_be_kept_away_f
         (["--exclusive", "--ntasks-per-node=3"], [(1, 4)]),
         (["--exclusive", "-n6", "--ntasks-per-node=3", "--array=1-4"], [(2, 4)]),
         (["--exclusive", "-wn[1-2]", "-n6"], [(2, 4)]),
+        (["--exclusive", "-n4", "--mem=8G"], [(1, 4)]),
+        (["--exclusive", "-n5"], [(1, 4), (1, 4)]),
+        (["--exclusive", "-n5", "-c3"], [(5, 4)]),
     ],
 )
 def test_a_job_of_whole_nodes_has_all_of_their_cpus(words: list[str], shapes: list[tuple[int, int]]) -> None:

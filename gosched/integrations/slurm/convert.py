@@ -27,7 +27,7 @@ from gosched.integrations.slurm.command_line import Given, read_environment, rea
 from gosched.integrations.slurm.node_choice import OPTIONS as NODE_OPTIONS
 from gosched.integrations.slurm.node_choice import ListNodes, named_nodes, whole_cpu_millis
 from gosched.integrations.slurm.options import SALLOC, SBATCH, Option
-from gosched.integrations.slurm.shape import Shape, shape_of
+from gosched.integrations.slurm.shape import Shape, ranks_alone, shape_of
 
 #: Labels of jobs that sbatch made, for squeue and sacct.
 NAME_LABEL, NODES_LABEL, CPUS_LABEL = "slurm/name", "slurm/nodes", "slurm/cpus"
@@ -111,8 +111,14 @@ def job_of(
 ) -> dict[str, Any]:
     """Return the job as a job file has it. `suffix` makes its name unique; `list_nodes` is called for options about
     nodes alone. Raises ConfigError. Adds warnings."""
-    shape = shape_of(given)
+    if given.get("exclusive"):
+        raise given.problem(
+            "exclusive", f"={given.get('exclusive')} is refused: a node is whole for one job, or shared"
+        )
     nodes = list_nodes() if any(option in given for option in NODE_OPTIONS) else ()
+    if "exclusive" in given and (ranks := ranks_alone(given)):
+        given.values["nodes"] = str(_whole_nodes(given, ranks, nodes))
+    shape = shape_of(given)
     places = _placement(given, shape, nodes)
     if "exclusive" in given:
         shape = replace(shape, node_cpu_millis=whole_cpu_millis(given, shape, places, nodes))
@@ -170,6 +176,15 @@ def _group(
     if env:
         group["env"] = dict(env)
     return group
+
+
+def _whole_nodes(given: Given, ranks: int, nodes: Sequence[NodeDetail]) -> int:
+    """Return how many whole nodes have the CPUs for so many ranks. Raises ConfigError."""
+    one = Given(values={**given.values, "ntasks": "1"}, origins=given.origins)
+    one.values.pop("gpus", None)  # of the job, not of a node
+    shape = shape_of(one)
+    cpu_millis = whole_cpu_millis(given, shape, _placement(one, shape, nodes), nodes)
+    return -(-ranks // (cpu_millis // shape.cpu_millis(1)))
 
 
 def _placement(given: Given, shape: Shape, nodes: Sequence[NodeDetail]) -> dict[str, Any]:

@@ -97,9 +97,10 @@ SBATCH = (
         ("x exclude", "1000 nodes at most; a job with no node left waits"),
         (
             "exclusive?",
-            "all CPUs of each node, if the nodes that the job may get all have as many at submission; --ntasks needs "
-            "--nodes; GPUs and memory are those asked for; a task that asks for no CPU may share the node; a node that "
-            "joins later is not used if it is smaller, and shared if it is larger; =user, =mcs and =topo are refused",
+            "all CPUs of each node, if the nodes that the job may get all have as many at submission; --ntasks alone "
+            "takes as many nodes as have the CPUs for its tasks; GPUs and memory are those asked for; a task that asks "
+            "for no CPU may share the node; a node that joins later is not used if it is smaller, and shared if it is "
+            "larger; =user, =mcs and =topo are refused",
         ),
         ("requeue!", "after a lost node and a preemption, three times at most; this is so without it, too"),
         ("signal", "counted from the start of the script, which is a moment after that of the time limit"),

@@ -49,7 +49,6 @@ class Shape:
 def shape_of(given: Given) -> Shape:
     """Return the shape that the options ask for. Raises ConfigError. Adds warnings."""
     groups, by_node = _groups(given)
-    _check_exclusive(given, by_node=by_node)
     cpus = _count(given, "cpus-per-task") or 1
     total_gpus, custom = _gpus(given, groups, by_node)
     return Shape(
@@ -60,6 +59,12 @@ def shape_of(given: Given) -> Shape:
         gpus=total_gpus,
         custom=custom,
     )
+
+
+def ranks_alone(given: Given) -> int:
+    """Return how many ranks are asked for where nothing says on how many nodes; 0: something does."""
+    is_placed = any(name in given for name in ("nodes", "ntasks-per-node", "nodelist"))
+    return 0 if is_placed else _count(given, "ntasks")
 
 
 def _groups(given: Given) -> tuple[tuple[tuple[int, int], ...], bool]:
@@ -99,17 +104,6 @@ def _with_names(given: Given, named: int, least: int, most: int) -> int:
             "nodes by --constraint",
         )
     return named or least
-
-
-def _check_exclusive(given: Given, *, by_node: bool) -> None:
-    if given.get("exclusive"):
-        raise given.problem(
-            "exclusive", f"={given.get('exclusive')} is refused: a node is whole for one job, or shared"
-        )
-    if "exclusive" in given and not by_node:
-        raise given.problem(
-            "exclusive", "needs to know how many tasks a node has: say how many --nodes, or --ntasks-per-node"
-        )
 
 
 def _memory(given: Given, groups: tuple[tuple[int, int], ...], by_node: bool, cpus: int, ranks: int) -> int:
