@@ -47,7 +47,7 @@ def main() -> None:
             new = CHECKPOINT.with_suffix(".new")
             torch.save({"model": model.module.state_dict(), "epoch": epoch}, new)
             new.replace(CHECKPOINT)
-        dist.barrier()
+        dist.barrier(device_ids=[device.index] if on_gpu else None)
         if os.environ.get("FAIL_ONCE") == f"{rank}:{epoch}" and os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
             sys.exit(1)
     dist.destroy_process_group()

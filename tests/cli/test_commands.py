@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from gosched.cli import main
+from gosched.cli.status_command import status_text
 from gosched.core.records.job import JobState
 
 #: Names and queues, of which one is not there.
@@ -219,6 +220,20 @@ def test_status_json_has_the_keys_of_the_contract(ctl):
     assert "Leader     master-1 (epoch 3, revision 9)" in text
     assert "State      1.5Ki of 2Gi" in text
     assert (shape["state_bytes"], shape["state_bytes_limit"]) == (1536, 2 << 30)
+
+
+@pytest.mark.parametrize(
+    ("newest", "what"),
+    [
+        (3, "run goschedctl cluster finalize-upgrade"),
+        (2, "upgrade all masters first"),
+        (0, "every master must answer first"),
+    ],
+)
+def test_status_says_what_keeps_an_upgrade_from_its_end(ctl, newest, what):
+    status = json.loads(ctl("status", "-o", "json").out) | {"feature_level": 2, "newest_feature_level": newest}
+    status["masters"][0]["newest_feature_level"] = 3
+    assert f"Features   level 2; 3 is available: {what}\n" in status_text(status)
 
 
 def test_job_show_json_has_the_keys_of_the_contract(ctl, job_file):

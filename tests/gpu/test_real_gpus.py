@@ -183,7 +183,8 @@ def test_a_batch_script_gets_the_gpus_it_asks_for(cluster: LocalCluster, told: l
     script = tmp_path / "job.sh"
     script.write_text(
         "#!/bin/bash\n#SBATCH --ntasks=1 --gres=gpu:1 --mem=512M -o out\n"
-        f"echo $SLURM_GPUS_ON_NODE\nnvidia-smi -L\nsrun {CUDA} devices\n"
+        "echo $SLURM_GPUS_ON_NODE\nnvidia-smi -i $SLURM_JOB_GPUS --query-gpu=uuid --format=csv,noheader\n"
+        f"srun {CUDA} devices\n"
     )
     env = {**os.environ, "GOSCHED_ENDPOINTS": cluster.endpoints}
     words = [str(Path(sys.executable).with_name("goschedctl")), "sbatch", "--wait", "job.sh"]
@@ -191,8 +192,9 @@ def test_a_batch_script_gets_the_gpus_it_asks_for(cluster: LocalCluster, told: l
     said = (tmp_path / "out").read_text()
     print(said)
     assert done.returncode == 0, done.stderr + said
-    assert said.split()[0] == "1"
-    assert said.split()[-1] in [gpu.uuid for gpu in told]
+    count, own, seen = said.split()
+    assert (count, own) == ("1", seen)
+    assert seen in [gpu.uuid for gpu in told]
 
 
 def test_the_example_trains_on_a_gpu(client: GoSchedClient, tmp_path: Path) -> None:

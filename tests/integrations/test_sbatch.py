@@ -263,7 +263,7 @@ def test_variables_and_file_names_say_where_and_what() -> None:
     found, _ = job(HEADER, "-N2", "--ntasks-per-node=2", "-c3", "--array=4-8:2", "-J", "my job")
     batch = batch_of(found)
     nodes = nodes_of([("id-1", "box7"), ("id-2", "box8")], batch.ranks)
-    own = {"GOSCHED_JOB_ID": "j-7.6", "GOSCHED_ARRAY_INDEX": "6", "GOSCHED_ATTEMPT": "3"}
+    own = {"GOSCHED_JOB_ID": "j-7.6", "GOSCHED_ARRAY_INDEX": "6", "GOSCHED_ATTEMPT": "3", "GOSCHED_GPUS": "1,3"}
     env = script_variables(batch, nodes, own)
     assert (env["SLURM_JOB_NODELIST"], env["SLURM_TASKS_PER_NODE"], env["SLURM_JOB_CPUS_PER_NODE"]) == (
         "box[7-8]",
@@ -271,6 +271,7 @@ def test_variables_and_file_names_say_where_and_what() -> None:
         "6(x2)",
     )
     assert (env["SLURM_ARRAY_JOB_ID"], env["SLURM_ARRAY_TASK_ID"], env["SLURM_RESTART_COUNT"]) == ("j-7", "6", "2")
+    assert (env["SLURM_JOB_GPUS"], env["SLURM_GPUS_ON_NODE"]) == ("1,3", "2")
     env |= {"SLURM_JOB_USER": "me"}
     assert file_name("%A_%3a-%x.%u.%N.%%", env) == "j-7_006-my job.me.box7.%"
     assert file_name("a\\%j", env) == "a%j"

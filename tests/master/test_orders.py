@@ -111,6 +111,7 @@ def test_torchrun_is_told_that_the_gang_is_elastic() -> None:
 def test_a_task_on_a_share_of_a_gpu_sees_that_gpu_and_runs_one_process() -> None:
     env = environment(elastic_job(gpu_millis=500), 0)
     assert (env["CUDA_VISIBLE_DEVICES"], env["PET_NPROC_PER_NODE"]) == ("3", "1")
+    assert env["GOSCHED_GPUS"] == "3"
 
 
 def test_cpus_reach_the_order_and_the_environment_only_when_they_are_named() -> None:

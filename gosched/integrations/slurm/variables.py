@@ -74,8 +74,8 @@ def script_variables(batch: Batch, nodes: Sequence[Node], own: Mapping[str, str]
     found |= {name: str(value) for name, value in _asked(batch).items() if value}
     if int(own.get("GOSCHED_ATTEMPT", "1")) > 1:
         found["SLURM_RESTART_COUNT"] = str(int(own["GOSCHED_ATTEMPT"]) - 1)
-    if gpus := own.get("CUDA_VISIBLE_DEVICES", ""):
-        found["SLURM_GPUS_ON_NODE"] = str(len(gpus.split(",")))
+    if gpus := own.get("GOSCHED_GPUS", ""):
+        found |= {"SLURM_JOB_GPUS": gpus, "SLURM_GPUS_ON_NODE": str(len(gpus.split(",")))}
     return found | _array_variables(batch, own)
 
 

@@ -142,6 +142,8 @@ def environment(job: Job, task: Task, group: TaskGroup, gang: Mapping[str, str])
     }
     if task.cpus:
         env["GOSCHED_CPUS"] = task.cpus
+    if task.gpus:
+        env["GOSCHED_GPUS"] = env["CUDA_VISIBLE_DEVICES"]  # the agent makes the latter UUIDs
     if group.framework is not Framework.NONE:
         env |= _distributed(job, task, group, gang["GOSCHED_HOSTS"].partition(",")[0])
     return env
