@@ -120,7 +120,7 @@ class Placing:
         if rules.together is not None:
             near = self._near(rules.together, job)
             affinity.append(near)
-            if near.op is LabelOp.IN:  # such pods are in each of them: one for all of the gang is better, no must
+            if near.op is LabelOp.IN:  # each of these has such a pod: the gang may be in several, better in one
                 topology = tuple([replace(rule, mode=Mode.PREFERRED) for rule in topology])
         for each in rules.spread:
             if each.counts_none or (len(job) > 1 and len(each.keys) > 1):  # no rule of a gang leaves such a node out
