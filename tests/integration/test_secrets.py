@@ -153,8 +153,9 @@ def test_a_value_reaches_its_task_and_is_in_no_file_log_answer_or_process_list(c
         said = cluster.goschedctl("secret", "set", "ml/marker", "--from-file", "-", stdin=MARKER)
         assert "secret ml/marker set, version 1" in said
         job = client.submit(JOB.format(name="uses", folder=folder)).job_id
-        until((folder / "uses.at").exists, "the task has its secrets")
-        at = Path((folder / "uses.at").read_text().strip())
+        place = folder / "uses.at"
+        until(lambda: place.exists() and place.read_text(), "the task has its secrets")
+        at = Path(place.read_text().strip())
 
         # It can be found where it has to be: in the task's own directory, in memory.
         assert found_in(files_below(at.parent)) != []

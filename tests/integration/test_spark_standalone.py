@@ -88,8 +88,9 @@ def test_drivers_are_submitted_followed_and_killed(master: SparkMaster, jar: Pat
         env={},
     )
     first, second = master.submit(submission), master.submit(submission)
-    until((tmp_path / "begun").exists, "a driver runs", LIMIT_S)
-    assert (tmp_path / "begun").read_text() == "two words waits"
+    begun = tmp_path / "begun"
+    until(lambda: begun.exists() and begun.read_text(), "a driver runs", LIMIT_S)
+    assert begun.read_text() == "two words waits"
     states = {id: master.driver(id) for id in (first, second)}
     assert {one.state for one in states.values()} == {"RUNNING", "SUBMITTED"}
     (runs,) = [one for one in states.values() if one.worker]

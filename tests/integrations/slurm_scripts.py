@@ -1,4 +1,4 @@
-"""Twenty-three batch scripts after what the documentation of public clusters shows: what they ask for, and what they do.
+"""Batch scripts after what the documentation of public clusters shows: what they ask for, and what they do.
 
 Programs of the scripts are stand-ins, which `tools_for_scripts` writes. `asks` is what the job file must have: the
 tasks of each group, the CPUs of each, and more keys where a script is about them. A script that is refused names the
