@@ -117,7 +117,7 @@ def job_of(
         )
     nodes = list_nodes() if any(option in given for option in NODE_OPTIONS) else ()
     if "exclusive" in given and (ranks := ranks_alone(given)):
-        given.values["nodes"] = str(_whole_nodes(given, ranks, nodes))
+        given = replace(given, values={**given.values, "nodes": str(_whole_nodes(given, ranks, nodes))})
     shape = shape_of(given)
     places = _placement(given, shape, nodes)
     if "exclusive" in given:
