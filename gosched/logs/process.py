@@ -167,6 +167,11 @@ def current() -> ProcessLog | None:
     return _current
 
 
+def shows_debug() -> bool:
+    """Return whether records of the level debug are shown: for those who would make many that are dropped."""
+    return _current is None or _current.level == "debug"
+
+
 def say(line: str) -> None:
     """Write a line as it is to stderr, whether the log has begun or not."""
     if _current is not None:

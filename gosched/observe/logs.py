@@ -28,6 +28,7 @@ from gosched.core.events import (
 )
 from gosched.core.state.cluster_state import ClusterState
 from gosched.core.trace_context import job_trace
+from gosched.logs.process import shows_debug
 
 log = structlog.get_logger()
 
@@ -36,6 +37,7 @@ def log_events(events: Iterable[Event], state: ClusterState, *, revision: int) -
     """Write the records of what one command changed; `state` is the one after it, of the same revision or a later
     one."""
     epoch = state.epoch
+    with_debug = shows_debug()
     for event in events:
         match event:
             case EpochOpened():
@@ -47,6 +49,8 @@ def log_events(events: Iterable[Event], state: ClusterState, *, revision: int) -
                 job = {"job": event.job_id, "queue": event.queue, "before": event.before.name}
                 job |= {"after": event.after.name, "reason": event.reason, **_traced(state, event.job_id)}
                 log.info("job", **job, epoch=epoch, revision=revision)
+            case TaskChanged() | WaitReasonNoted() if not with_debug:
+                pass  # most events are of these
             case TaskChanged():
                 task = {"job": event.job_id, "task": event.task_id, "node": event.node_id, "before": event.before.name}
                 log.debug("task", **task, after=event.after.name, reason=event.reason, epoch=epoch, revision=revision)

@@ -24,7 +24,7 @@ from gosched.master.base.channels import Channels
 from gosched.observe.tracing import now_ns
 from gosched.observe.tracing_leader import LeaderTraces
 from gosched.replication.interface import Replication
-from gosched.wire.codec import to_message
+from gosched.wire.codec import fill, to_message
 from gosched.wire.v1 import worker_pb2, worker_pb2_grpc
 
 MAX_CALLS = 64  # to agents, at the same time
@@ -170,7 +170,7 @@ class Dispatcher:
             if held + size > MAX_SECRET_BYTES and request.orders:
                 yield request
                 request, held = worker_pb2.StartTasksRequest(), 0
-            request.orders.append(to_message(self._orders.start(self._state, allocation), worker_pb2.TaskOrder))
+            fill(self._orders.start(self._state, allocation), request.orders.add())
             if secrets is not None:
                 request.secrets.append(secrets)
             held += size

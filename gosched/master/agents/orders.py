@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields
 from hashlib import blake2b
 
 from gosched.core.limits import FIRST_PORT
@@ -16,11 +16,12 @@ from gosched.core.reasons import Reason
 from gosched.core.records.allocation import Allocation
 from gosched.core.records.job import Job, JobIntent
 from gosched.core.records.task import Task, allocation_id
+from gosched.core.replace import replace
 from gosched.core.resources import MILLI
-from gosched.core.spec.job_spec import OnDisconnect
+from gosched.core.spec.job_spec import JobSpec, OnDisconnect
 from gosched.core.spec.task_group import Framework, TaskGroup
 from gosched.core.state.cluster_state import ClusterState
-from gosched.core.trace_context import job_trace, run_span_id
+from gosched.core.trace_context import JobTrace, TraceContext, job_trace, run_span_id
 from gosched.state_machine.ports import preferred
 
 MAX_GANGS_REMEMBERED = 64
@@ -30,43 +31,71 @@ _AS_IN_THE_GROUP = {each.name for each in fields(TaskOrder)} & {each.name for ea
 _AS_IN_THE_GROUP -= {"env", "resources"}
 
 
+@dataclass(frozen=True, slots=True)
+class _Gang:
+    """What the members are told alike that got their places together: once for all, and once for each group."""
+
+    spec: JobSpec  # that it was made of
+    variables: Mapping[str, str]
+    groups: dict[str, _Group]
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    variables: Mapping[str, str]
+    framework: Framework
+    order: TaskOrder  # but for what is a member's own
+    trace: JobTrace
+
+
 class Orders:
-    """Makes start orders. It remembers what all members of the last gangs that it made orders for are told."""
+    """Makes start orders. It remembers what the members of the last gangs that it made orders for are told alike."""
 
     def __init__(self) -> None:
-        self._gangs: dict[tuple[str, int, int], Mapping[str, str]] = {}
+        self._gangs: dict[tuple[str, int, int], _Gang] = {}
 
     def start(self, state: ClusterState, allocation: Allocation) -> TaskOrder:
         """Return the order to start an allocation."""
         job = state.jobs[allocation.job_id]
         task = state.tasks[allocation.task_id]
-        group = next(g for g in job.spec.groups if g.name == task.group)
-        env = (
-            dict(group.env)
-            | element_variables(state, job)
-            | environment(job, task, group, self._gang_of(state, job, task))
-        )
-        return TaskOrder(
+        gang = self._gang_of(state, job, task)
+        alike = gang.groups.get(task.group)
+        if alike is None:
+            alike = gang.groups[task.group] = _group_of(state, job, task, gang)
+        env = {**alike.variables, **member_variables(task, alike)}
+        return replace(
+            alike.order,
             allocation_id=allocation.id,
             task_id=task.id,
-            job_id=job.id,
             env=tuple(sorted(env.items())),
             resources=allocation.resources,
             gpus=allocation.gpus,
             cpus=allocation.cpus,
-            stop_alone=job.spec.on_disconnect is OnDisconnect.STOP,
-            stop_grace_ms=job.spec.stop_grace_ms,
             port=0 if task.rank else job.port,
-            **{name: getattr(group, name) for name in _AS_IN_THE_GROUP},
         )
 
-    def _gang_of(self, state: ClusterState, job: Job, task: Task) -> Mapping[str, str]:
+    def _gang_of(self, state: ClusterState, job: Job, task: Task) -> _Gang:
         key = (job.id, task.attempt, task.placed_at_ms)
-        if key not in self._gangs:
+        gang = self._gangs.get(key)
+        if gang is None or gang.spec is not job.spec:
             if len(self._gangs) >= MAX_GANGS_REMEMBERED:
                 self._gangs.pop(next(iter(self._gangs)))
-            self._gangs[key] = gang_variables(state, job, task)
-        return self._gangs[key]
+            gang = self._gangs[key] = _Gang(job.spec, gang_variables(state, job, task), {})
+        return gang
+
+
+def _group_of(state: ClusterState, job: Job, task: Task, gang: _Gang) -> _Group:
+    group = next(g for g in job.spec.groups if g.name == task.group)
+    order = TaskOrder(
+        allocation_id="",
+        task_id="",
+        job_id=job.id,
+        stop_alone=job.spec.on_disconnect is OnDisconnect.STOP,
+        stop_grace_ms=job.spec.stop_grace_ms,
+        **{name: getattr(group, name) for name in _AS_IN_THE_GROUP},
+    )
+    variables = dict(group.env) | element_variables(state, job) | group_variables(job, task, group, gang.variables)
+    return _Group(variables, group.framework, order, job_trace(job))
 
 
 def stop_order(state: ClusterState, allocation: Allocation) -> StopOrder:
@@ -123,29 +152,41 @@ def shared_secret(task_key: str, job: Job, task: Task) -> str:
     return blake2b(attempt, key=task_key.encode(), digest_size=16).hexdigest()
 
 
-def environment(job: Job, task: Task, group: TaskGroup, gang: Mapping[str, str]) -> dict[str, str]:
-    """Return what gosched adds to the task's own environment. The index is the rank: it points into GOSCHED_HOSTS."""
+def group_variables(job: Job, task: Task, group: TaskGroup, gang: Mapping[str, str]) -> dict[str, str]:
+    """Return what the members of the task's group are told alike, `gang` among it."""
     env = {
         **gang,
         "GOSCHED_JOB_ID": job.id,
         "GOSCHED_JOB_NAME": job.spec.name,
-        "GOSCHED_TASK_ID": task.id,
-        "GOSCHED_TASK_INDEX": str(task.rank),
         "GOSCHED_TASK_COUNT": str(job.spec.task_count),
         "GOSCHED_GROUP": group.name,
-        "GOSCHED_GROUP_INDEX": str(task.index),
         "GOSCHED_GROUP_COUNT": str(group.count),
-        "GOSCHED_NODE": task.node_id,
         "GOSCHED_ATTEMPT": str(task.attempt),
-        "CUDA_VISIBLE_DEVICES": ",".join(str(gpu) for gpu in task.gpus),
-        "TRACEPARENT": traceparent(job, task),
+    }
+    if group.framework is not Framework.NONE:
+        env |= _distributed(job, group, gang["GOSCHED_HOSTS"].partition(",")[0])
+    return env
+
+
+def member_variables(task: Task, alike: _Group) -> dict[str, str]:
+    """Return what one task alone is told. The index is the rank: it points into GOSCHED_HOSTS."""
+    trace = alike.trace
+    run = TraceContext(trace_id=trace.trace_id, span_id=run_span_id(task.allocation_id), sampled=trace.sampled)
+    rank = str(task.rank)
+    env = {
+        "GOSCHED_TASK_ID": task.id,
+        "GOSCHED_TASK_INDEX": rank,
+        "GOSCHED_GROUP_INDEX": str(task.index),
+        "GOSCHED_NODE": task.node_id,
+        "CUDA_VISIBLE_DEVICES": ",".join(map(str, task.gpus)),
+        "TRACEPARENT": run.traceparent,  # what the task records is below the span that is its run
     }
     if task.cpus:
         env["GOSCHED_CPUS"] = task.cpus
     if task.gpus:
         env["GOSCHED_GPUS"] = env["CUDA_VISIBLE_DEVICES"]  # the agent makes the latter UUIDs
-    if group.framework is not Framework.NONE:
-        env |= _distributed(job, task, group, gang["GOSCHED_HOSTS"].partition(",")[0])
+    if alike.framework is not Framework.NONE:
+        env |= {"RANK": rank, "PET_NODE_RANK": rank}
     return env
 
 
@@ -161,24 +202,17 @@ def rendezvous_port(job: Job) -> int:
     return job.port or FIRST_PORT + preferred(job.id, job.attempt)
 
 
-def traceparent(job: Job, task: Task) -> str:
-    """Return the W3C trace context of the span that is the task's run: what the task records is below it."""
-    return replace(job_trace(job).context, span_id=run_span_id(task.allocation_id)).traceparent
-
-
-def _distributed(job: Job, task: Task, group: TaskGroup, master: str) -> dict[str, str]:
-    """Return the variables of one process per task (RANK ...), and the same facts for torchrun, which reads its flags
-    from PET_*."""
+def _distributed(job: Job, group: TaskGroup, master: str) -> dict[str, str]:
+    """Return the variables of one process per task (WORLD_SIZE ...), and the same facts for torchrun, which reads its
+    flags from PET_*. A member's rank comes beside them."""
     port, count = str(rendezvous_port(job)), str(job.spec.task_count)
     floor = str(job.spec.gang.min_tasks)
     env = {
         "MASTER_ADDR": master,
         "MASTER_PORT": port,
-        "RANK": str(task.rank),
         "LOCAL_RANK": "0",
         "WORLD_SIZE": count,
         "PET_NNODES": count if floor == count else f"{floor}:{count}",
-        "PET_NODE_RANK": str(task.rank),
         "PET_NPROC_PER_NODE": str(max(1, group.resources.gpu_millis // MILLI)),
         "PET_MASTER_ADDR": master,
         "PET_MASTER_PORT": port,
