@@ -8,6 +8,7 @@ from gosched.core.commands.plans import Cause
 from gosched.core.records.job import Job, JobState
 from gosched.core.records.node import Node, NodeState
 from gosched.core.records.task import Task, TaskState
+from gosched.core.replace import quickly_made
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +24,7 @@ class QueuesChanged:
     """Queues or quotas have changed."""
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobChanged:
     """A job has another state."""
@@ -43,6 +45,7 @@ class JobChanged:
     was: Job | None = field(default=None, compare=False, repr=False)
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskChanged:
     """A task has another state."""

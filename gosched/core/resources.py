@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from gosched.core.replace import quickly_made
+
 MILLI = 1000  # thousandths of a CPU in one CPU, and of a GPU in one GPU
 
 # Amounts by name: pairs sorted by name, no zeros, so that equal maps are equal records.
 AmountMap = tuple[tuple[str, int], ...]
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resources:
     """A vector of amounts: what tasks request and nodes have."""

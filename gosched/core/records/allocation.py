@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from gosched.core.replace import quickly_made
 from gosched.core.resources import Resources
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allocation:
     """What a task holds on a node, from the commit of its placement to its end."""
@@ -30,6 +32,7 @@ class Allocation:
     evicted_for_fence: str = ""
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskPlacement:
     """Where one task of a gang is placed, and what it gets there."""

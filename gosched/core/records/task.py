@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from gosched.core.primitives import Named
 from gosched.core.records.usage import NO_USAGE, Usage
+from gosched.core.replace import quickly_made
 
 
 class TaskState(Named):
@@ -42,6 +43,7 @@ class TaskState(Named):
         return self in (TaskState.FAILED, TaskState.LOST)
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
     """One process tree of a job, on one node at a time."""
