@@ -42,7 +42,8 @@ class BufferedStderr(io.TextIOBase):
             else:
                 self._waiting.append(data)
                 self._bytes += len(data)
-                self._changed.notify_all()
+                if len(self._waiting) == 1:  # else it is told already
+                    self._changed.notify_all()
         return len(text)
 
     def flush(self) -> None:

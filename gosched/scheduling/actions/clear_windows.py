@@ -17,6 +17,8 @@ def clear_windows(
     view: View, windows: Sequence[Window], plan: Plan, budget: EvictionBudget, decisions: Decisions
 ) -> None:
     """Evict the gangs that a window does not admit, that may be evicted and would run into it, in time for it."""
+    if not windows:
+        return
     now_ms = plan.planned_at_ms
     holders = sorted(view.holders.values(), key=lambda holder: holder.sequence)
     for window in windows:

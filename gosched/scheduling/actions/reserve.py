@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 from gosched.core.records.reservation import Reservation
 from gosched.scheduling.backfill.capacity_views import CapacityViews
 from gosched.scheduling.backfill.earliest_start import EarliestStart, Start
@@ -27,10 +29,14 @@ class Reserver:
         self._reserved_starts = reserved_starts
         self._capacity_views = capacity_views
         self._earliest_start = earliest_start
-        #: How long what runs in reserved capacity may need to stop: a reserved start is due so much earlier.
-        self.grace_ms = max([holder.grace_ms for holder in view.holders.values() if holder.until_ms], default=0)
+        self._holders = view.holders
         #: Reserved starts that count against `Policy.reservations`: all but those for deadlines.
         self.made = 0
+
+    @cached_property
+    def grace_ms(self) -> int:
+        """Return how long what runs in reserved capacity may need to stop: a reserved start is due so much earlier."""
+        return max([holder.grace_ms for holder in self._holders.values() if holder.until_ms], default=0)
 
     def reserve_earliest(self, gang: PendingGang, allowance: Allowance) -> Reservation | None:
         """Reserve the first start that is in sight; None: there is none."""

@@ -41,7 +41,7 @@ class QueueLimits:
         self.used_by: dict[tuple[str, str], Amounts] = {}
         tenants: dict[str, Amounts] = {}
         charges = [(queue, tenant, charge_of(held, model)) for (queue, tenant, model), held in view.charges.items()]
-        charges += [(gang.queue, gang.tenant, gang.charge()) for gang in view.holders.values() if gang.fenced]
+        charges += [(gang.queue, gang.tenant, gang.charge()) for gang in view.fenced]
         for queue, tenant, charge in charges:
             for path in lineage(queue):
                 add_to(self.used.setdefault(path, {}), charge)

@@ -118,6 +118,7 @@ class ViewBuilder:
             avoided={name: _nodes_of(state, name) for name in sorted(self._avoided)},
             label_counts=self._label_counts.copy(),
             holders=self._holders.copy(),
+            fenced=tuple([gang for job_id in state.fences if (gang := self._holders.get(job_id)) and gang.fenced]),
             repairs=tuple(self._repairs.values()),
             reservations=state.reservations.copy(),
             windows=tuple(state.windows.values()),

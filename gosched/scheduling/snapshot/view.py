@@ -227,6 +227,8 @@ class View:
     label_counts: Mapping[tuple[str, str], Mapping[str, int]] = field(default_factory=dict)
     #: Gangs that hold a place or a fence, by job id.
     holders: Mapping[str, RunningGang] = field(default_factory=dict)
+    #: Those of them that hold only a fence.
+    fenced: tuple[RunningGang, ...] = ()
     #: Gangs that lost a member with a node and are about to start again, as they will ask to be placed.
     repairs: tuple[PendingGang, ...] = ()
     #: By job id.
