@@ -124,6 +124,7 @@ def cli(endpoints: str | None, context: str | None) -> None:
 def main() -> None:
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # what it would say, a message says in words for people
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # it would look for some in all that is installed
+    gc.set_threshold(50_000)  # next to nothing of what is imported is garbage
     code = run_cli(sys.argv[1:])
     gc.freeze()  # at the end of the process nothing of what was imported is looked through once more
     sys.exit(code)

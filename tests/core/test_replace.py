@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import copy
 import dataclasses
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import pytest
@@ -8,7 +10,7 @@ import pytest
 from gosched.core.commands.cluster import SetQueues
 from gosched.core.records.queue import Queue
 from gosched.core.records.task import Task, TaskState
-from gosched.core.replace import draft_of, replace
+from gosched.core.replace import draft_of, quickly_made, replace
 from gosched.core.resources import Resources
 
 TASK = Task(id="j/w/0", job_id="j", group="w", index=0, rank=3, cpus="0-1")
@@ -45,6 +47,49 @@ def test_a_record_may_have_the_fields_of_another() -> None:
 def test_a_field_that_a_record_has_not_is_an_error() -> None:
     with pytest.raises(TypeError, match="Task has no field gpu"):
         replace(TASK, gpu=1)  # type: ignore[call-arg]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Plain:
+    name: str
+    size: int = 3
+
+
+@quickly_made
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Quick:
+    name: str
+    size: int = 3
+
+
+def test_a_record_that_is_quickly_made_is_like_any_other() -> None:
+    assert dataclasses.asdict(_Quick(name="a")) == dataclasses.asdict(_Plain(name="a"))
+    assert _Quick(size=4, name="a") == replace(_Quick(name="a"), size=4) == copy.copy(_Quick(name="a", size=4))
+    assert repr(_Quick(name="a")) == repr(_Plain(name="a")).replace("_Plain", "_Quick")
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        _Quick(name="a").size = 5  # type: ignore[misc]
+
+
+def _refusal(kind: Callable[..., object], *given: str, **named: str) -> str:
+    with pytest.raises(TypeError) as refused:
+        kind(*given, **named)
+    return str(refused.value).rpartition("__init__()")[2]
+
+
+def test_it_refuses_the_arguments_that_others_refuse() -> None:
+    assert _refusal(_Quick) == _refusal(_Plain)
+    assert _refusal(_Quick, "a") == _refusal(_Plain, "a")
+    assert _refusal(_Quick, name="a", color="red") == _refusal(_Plain, name="a", color="red")
+
+
+def test_fields_that_are_given_by_place_or_made_anew_are_refused() -> None:
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class Made:
+        found: list[int] = field(default_factory=list)
+
+    for kind in (Made, _Longer):
+        with pytest.raises(TypeError, match="by name, or made anew"):
+            quickly_made(kind)
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,6 +96,14 @@ def test_a_member_that_joins_later_changes_no_order_that_was_made() -> None:
     assert Orders().start(state, state.allocations["j/w/1.2"]) == before
 
 
+def test_what_a_job_asks_for_anew_is_in_the_next_order() -> None:
+    state, orders = elastic_job(), Orders()
+    assert orders.start(state, state.allocations["j/w/0.2"]).stop_grace_ms != 7
+    job = state.jobs["j"]
+    state.put_job(replace(job, spec=replace(job.spec, stop_grace_ms=7)))
+    assert orders.start(state, state.allocations["j/w/0.2"]).stop_grace_ms == 7
+
+
 def test_hosts_of_an_earlier_attempt_are_not_named() -> None:
     state = elastic_job()
     place(state, 2, FIRST_MS - 1, attempt=1)

@@ -8,6 +8,7 @@ from enum import IntEnum
 from gosched.core.primitives import Named, added
 from gosched.core.records.task import task_id
 from gosched.core.records.usage import NOTHING_SPENT, Spent
+from gosched.core.replace import quickly_made
 from gosched.core.spec.dependency import Dependency
 from gosched.core.spec.job_spec import JobSpec
 
@@ -55,6 +56,7 @@ class Children:
     next_run_at_ms: int = 0
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
     """A job as it lives: its spec, its state and its counters."""

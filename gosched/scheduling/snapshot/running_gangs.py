@@ -14,6 +14,7 @@ from gosched.core.records.allocation import Allocation
 from gosched.core.records.fence import Fence
 from gosched.core.records.job import Job, JobIntent, JobState
 from gosched.core.records.task import Task, TaskState
+from gosched.core.replace import quickly_made
 from gosched.core.resources import Resources
 from gosched.core.sharing import Amounts, add_to, charge_of
 from gosched.core.spec.job_spec import group_of
@@ -38,6 +39,7 @@ class Holding(NamedTuple):
     gpu_model: str
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningGang:
     """A gang that holds a place, or a fence around one."""

@@ -10,6 +10,7 @@ from gosched.core.preemption_rules import may_restart
 from gosched.core.primitives import StringMap
 from gosched.core.records.job import Job, JobState
 from gosched.core.records.task import Task, TaskState
+from gosched.core.replace import quickly_made
 from gosched.core.resources import MILLI, AmountMap, Resources
 from gosched.core.sharing import Amounts, add_to, as_map, charge_of
 from gosched.core.spec.job_spec import JobSpec
@@ -159,6 +160,7 @@ class TaskRequest:
         return resources_of(self.each, self.custom)
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingGang:
     """A job that wants to be placed, or elastic tasks of one that runs."""
