@@ -186,7 +186,8 @@ def _a_killed_supervisors_task_leaves_no_zombie(host: DockerHost, agent: str) ->
     for pid in [words[0] for words in processes() if words[3].startswith("sleep 98")]:
         with contextlib.suppress(ProcessLookupError):  # the agent may have been there first
             os.kill(int(pid), signal.SIGKILL)
-    host.goschedctl("job", "cancel", "orphaned")  # else it may be started again
+    # Else it may be started again. Where it was already, the second start may have been killed, too, and is its end.
+    host.try_goschedctl("job", "cancel", "orphaned", endpoints="127.0.0.1:9090")
     until(lambda: not any("sleep 98" in words[3] for words in processes()), "nothing of the task is left")
     until(lambda: not any(words[2].startswith("Z") for words in processes()), "zombies are reaped")
 
