@@ -42,6 +42,8 @@ class _Gang:
 
 @dataclass(frozen=True, slots=True)
 class _Group:
+    """What the members of one group are told alike, `_Gang.variables` among it."""
+
     variables: Mapping[str, str]
     framework: Framework
     order: TaskOrder  # but for what is a member's own
