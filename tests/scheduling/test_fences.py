@@ -62,3 +62,21 @@ def test_victims_wait_in_their_old_place_and_a_preemption_costs_them_no_restart(
     low = world.state.jobs["low"]
     assert (low.attempt, low.restarts, low.preemptions) == (2, 0, 1)
     world.expect("low a\nlater INSUFFICIENT")
+
+
+def test_what_a_fence_holds_counts_against_the_quota_of_its_job_and_of_no_other() -> None:
+    world = begin("""
+        nodes
+          a  4cpu
+          b  1cpu
+        quotas
+          nlp cpu=4
+        jobs
+          low   yields since=1h tenant=cv : 1x 4cpu  on a
+          high  priority=8 tenant=nlp : 1x 4cpu
+    """)
+    world.expect("high a | preempt low")
+    world.submit(["next", "tenant=nlp", ":", "1x", "1cpu"])
+    world.expect("next QUOTA quota of tenant nlp: limit of 4 CPUs, 4 used, the job needs 1")
+    world.submit(["other", "tenant=cv", ":", "1x", "1cpu"])
+    world.expect("other b\nnext QUOTA")
