@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from typing import Any
 
 import grpc
 import pytest
@@ -123,5 +124,26 @@ def test_finished_jobs_beyond_the_configured_number_are_dropped(monkeypatch: pyt
                 await master.scheduler.CancelJob(scheduler_pb2.CancelJobRequest(job=name), timeout=LIMIT_S)
             await until(lambda: "a" not in {job.spec.name for job in master.state.jobs.values()})
             assert [job.spec.name for job in master.state.jobs.values()] == ["b"]
+
+    asyncio.run(story())
+
+
+def test_grpc_finds_methods_by_name_for_it_looks_at_all_registered_ones_in_each_call(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    registered = []
+    make = grpc.aio.server
+
+    def make_watched(**options: Any) -> Any:
+        server: Any = make(**options)
+        server.add_registered_method_handlers = lambda service, _: registered.append(service)
+        return server
+
+    monkeypatch.setattr(grpc.aio, "server", make_watched)
+
+    async def story() -> None:
+        async with one_master() as master:
+            await master.submit(spec())
+            assert registered == []
 
     asyncio.run(story())
