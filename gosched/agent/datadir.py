@@ -14,7 +14,7 @@ import secrets
 import socket
 from pathlib import Path
 
-from gosched.agent.files import reserve, sync_directory, write_synced
+from gosched.agent.files import reserve, spread_directories, sync_directory, write_synced
 from gosched.agent.supervisor.records import boot_ms
 from gosched.config.private import PASSABLE, close_directory, tighten
 
@@ -48,6 +48,7 @@ class DataDir:
                 raise DataDirError(f"{problem} with --data-dir")
             for directory in (self.tasks, self.trash):
                 tighten(directory, PASSABLE)
+            spread_directories(self.tasks)
             self._lock = os.open(path / "lock", os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as error:
             raise DataDirError(
