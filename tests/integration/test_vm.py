@@ -48,7 +48,8 @@ def test_a_guest_that_does_not_end_is_ended() -> None:
 
 @pytest.mark.timeout(TEST_S)
 def test_a_guest_that_stands_still_is_told_from_one_that_is_slow() -> None:
+    each = r"RIP=\w+ HLT=[01] RIP=\w+ HLT=[01]"  # an idle CPU wakes now and then
     with pytest.raises(
-        GuestStandsStill, match=r"CPU 1 has stood still for 60 s; all CPUs: RIP=\w+ HLT=1(?s:.*)stopped"
+        GuestStandsStill, match=rf"CPU 1 has stood still for 60 s; all CPUs: {each}, then {each};(?s:.*)stopped"
     ):
         run_in_guest(["sh", "-c", STAND_STILL], limit_s=600, still_s=60)
