@@ -12,13 +12,15 @@ import os
 import re
 import secrets
 import socket
+import struct
 from pathlib import Path
 
-from gosched.agent.files import reserve, spread_directories, sync_directory, write_synced
+from gosched.agent.files import reserve, sync_directory, write_synced
 from gosched.agent.supervisor.records import boot_ms
 from gosched.config.private import PASSABLE, close_directory, tighten
 
 _MAX_HOST_NAME = 64
+_FS_IOC_GETFLAGS, _FS_IOC_SETFLAGS, _FS_TOPDIR_FL = 0x80086601, 0x40086602, 0x00020000  # of linux/fs.h
 
 
 class DataDirError(Exception):
@@ -48,7 +50,7 @@ class DataDir:
                 raise DataDirError(f"{problem} with --data-dir")
             for directory in (self.tasks, self.trash):
                 tighten(directory, PASSABLE)
-            spread_directories(self.tasks)
+            _spread(self.tasks)
             self._lock = os.open(path / "lock", os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as error:
             raise DataDirError(
@@ -194,3 +196,16 @@ def _host_name() -> str:
     """Return the name of this host as the id of a node, or a random one where the host's tells it from no other."""
     name = re.sub(r"[^A-Za-z0-9._-]", "-", socket.gethostname())[:_MAX_HOST_NAME]
     return f"n-{secrets.token_hex(6)}" if name.partition(".")[0] in ("", "localhost") else name
+
+
+def _spread(parent: Path) -> None:
+    """Let ext4 place each directory that is made here away from the others, as `chattr +T` does. In one place a new
+    file takes up to 0.7 ms where many were removed within five minutes: without a journal ext4 passes over their inodes
+    one by one."""
+    fd = os.open(parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        with contextlib.suppress(OSError):  # other file systems have no such flag: it saves time, and no more
+            (flags,) = struct.unpack("l", fcntl.ioctl(fd, _FS_IOC_GETFLAGS, bytes(struct.calcsize("l"))))
+            fcntl.ioctl(fd, _FS_IOC_SETFLAGS, struct.pack("l", flags | _FS_TOPDIR_FL))
+    finally:
+        os.close(fd)

@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import os
-import struct
 from io import FileIO
 from pathlib import Path
 
 RESERVED_BYTES = 4096
-
-# Of linux/fs.h.
-_FS_IOC_GETFLAGS, _FS_IOC_SETFLAGS = 0x80086601, 0x40086602
-_FS_TOPDIR_FL = 0x00020000
 
 
 def write_synced(path: Path, data: bytes) -> None:
@@ -58,18 +51,5 @@ def sync_directory(path: Path) -> None:
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(fd)
-    finally:
-        os.close(fd)
-
-
-def spread_directories(parent: Path) -> None:
-    """Let ext4 place each directory that is made here away from the others, as `chattr +T` does. In one place a new
-    file takes up to 0.7 ms where many were removed within five minutes: without a journal ext4 passes over their inodes
-    one by one. Other file systems know no such flag, and nothing changes there. Raises OSError."""
-    fd = os.open(parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        with contextlib.suppress(OSError):
-            (flags,) = struct.unpack("l", fcntl.ioctl(fd, _FS_IOC_GETFLAGS, bytes(struct.calcsize("l"))))
-            fcntl.ioctl(fd, _FS_IOC_SETFLAGS, struct.pack("l", flags | _FS_TOPDIR_FL))
     finally:
         os.close(fd)

@@ -1,4 +1,4 @@
-"""Where the agent's files lie, on the file systems of this host."""
+"""Where an agent keeps its files, on the file systems of this host."""
 
 from __future__ import annotations
 
