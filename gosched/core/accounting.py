@@ -39,6 +39,14 @@ def brought_up(account: Account, held: Mapping[str, int], half_life_ms: int, now
     return replace(account, used=as_map(used), at_ms=now_ms)
 
 
+def lessened(account: Account, held: Mapping[str, int], half_life_ms: int, elapsed_ms: int) -> Account:
+    """Return the account without what was counted for holding `held` for the last `elapsed_ms`."""
+    used = dict(account.used)
+    for name, amount in held.items():
+        used[name] = max(used.get(name, 0) - accrued(amount >> _shift(name), elapsed_ms, half_life_ms), 0)
+    return replace(account, used=as_map({name: amount for name, amount in used.items() if amount}))
+
+
 def average_use(account: Account, half_life_ms: int) -> Amounts:
     """Return the constant use that would have led to this account, in the units of `charge_of`."""
     return {name: average(amount, half_life_ms) << _shift(name) for name, amount in account.used}

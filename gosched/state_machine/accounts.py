@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gosched.core.accounting import brought_up, half_life_of, rescaled
+from gosched.core.accounting import brought_up, half_life_of, lessened, rescaled
+from gosched.core.records.allocation import Allocation
 from gosched.core.records.queue import Queue
 from gosched.core.records.tenant import Account, account_key
 from gosched.core.sharing import MODEL_PREFIX, Amounts, add_to, charge_of
@@ -21,6 +22,16 @@ def bring_up(state: ClusterState, spec: JobSpec) -> None:
     half_life = half_life_of(state.queues, spec.queue)
     if half_life:
         _bring_up(state, spec.queue, spec.tenant, half_life)
+
+
+def take_back(state: ClusterState, spec: JobSpec, allocation: Allocation, ended_at_ms: int) -> None:
+    """Take back from the account of a job, which is up to now, what it holds for the time since one of its tasks ended:
+    the node has told of that late."""
+    half_life = half_life_of(state.queues, spec.queue)
+    account = state.accounts.get(account_key(spec.queue, spec.tenant)) if half_life else None
+    if account is not None and ended_at_ms < account.at_ms:
+        held = charge_of(allocation.resources, allocation.gpu_model)
+        state.put_account(lessened(account, held, half_life, account.at_ms - ended_at_ms))
 
 
 def change_half_lives(state: ClusterState, wanted: Mapping[str, Queue]) -> None:

@@ -27,7 +27,15 @@ from gosched.core.commands.cluster import (
 from gosched.core.commands.command import Body, Command
 from gosched.core.commands.jobs import CancelJob, ControlJob, DropFinishedJobs, NoteWaitReasons, RunSchedule, SubmitJob
 from gosched.core.commands.join import CreateJoinToken, RenewJoinedNode, RevokeJoinToken, UseJoinToken
-from gosched.core.commands.nodes import ControlNode, LabelNode, MarkNodeDead, RegisterNode, RemoveNode, ReportTasks
+from gosched.core.commands.nodes import (
+    AwaitNode,
+    ControlNode,
+    LabelNode,
+    MarkNodeDead,
+    RegisterNode,
+    RemoveNode,
+    ReportTasks,
+)
 from gosched.core.commands.plans import CommitPlan
 from gosched.core.commands.revocation import RevokeCertificate, UnrevokeCertificate
 from gosched.core.commands.secrets import DeleteSecret, ResealSecret, SetSecret
@@ -154,6 +162,8 @@ def _dispatch(state: ClusterState, body: Body, events: list[Event]) -> Outcome:
             return nodes.register(state, body, events)
         case MarkNodeDead():
             return nodes.mark_dead(state, body, events)
+        case AwaitNode():
+            return nodes.await_node(state, body, events)
         case RemoveNode():
             return node_control.remove(state, body, events)
         case SetQueues():

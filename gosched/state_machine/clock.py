@@ -32,6 +32,7 @@ STAMPED: dict[str, tuple[tuple[str, ...], ...]] = {
         ("not_before_ms",),
         ("started_at_ms",),
         ("ended_at_ms",),
+        ("end_known_at_ms",),
         ("placed_at_ms", "until_ms"),
         ("checkpoint_at_ms",),
     ),

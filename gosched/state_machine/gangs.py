@@ -45,6 +45,10 @@ def after_ends(state: ClusterState, events: list[Event], ended: dict[str, Task |
     did not succeed."""
     for job_id, failed in ended.items():
         job = state.jobs[job_id]
+        if job.active == 0 and _ended_in_time(state, job):
+            job = replace(job, intent=JobIntent.RUN, reason="", detail="")
+            state.put_job(job)
+            failed = min(_failed_members(state, job), key=lambda task: (task.ended_at_ms, task.rank), default=None)
         if job.intent is JobIntent.RUN and _is_done(state, job):
             detail = f"all of group {job.spec.gang.ends_with} has succeeded"
             done = replace(job, intent=JobIntent.SUCCEED, reason=Reason.GANG_ENDED, detail=detail)
@@ -52,7 +56,7 @@ def after_ends(state: ClusterState, events: list[Event], ended: dict[str, Task |
         elif failed is not None and job.intent is JobIntent.RUN and not _goes_on(state, events, job):
             _member_failed(state, events, job, failed)
         if state.jobs[job_id].active == 0:
-            settle(state, events, state.jobs[job_id])
+            settle(state, events, state.jobs[job_id], with_tasks=True)
 
 
 def stop_all(state: ClusterState, events: list[Event], job: Job, reason: str) -> None:
@@ -72,8 +76,25 @@ def restart_intent(job: Job) -> JobIntent:
     return JobIntent.SUSPEND if job.frozen else JobIntent.RESTART
 
 
-def settle(state: ClusterState, events: list[Event], job: Job) -> None:
-    """End a job whose tasks hold nothing (any more), or begin its next attempt."""
+def _ended_in_time(state: ClusterState, job: Job) -> bool:
+    """Return whether all tasks of a job that is to end by its timeout had ended by themselves before it: their node
+    could not say so then."""
+    if job.reason != Reason.TIMEOUT or job.intent is not JobIntent.FAIL or state.feature_level < FeatureLevel.BOUNDED:
+        return False
+    by_ms = job.placed_at_ms + job.spec.timeout_ms
+    return all(
+        task.state in (TaskState.SUCCEEDED, TaskState.FAILED, TaskState.PENDING) and task.ended_at_ms <= by_ms
+        for task in state.tasks_of(job)
+    )
+
+
+def _failed_members(state: ClusterState, job: Job) -> list[Task]:
+    return [task for task in state.tasks_of(job) if task.state is TaskState.FAILED]
+
+
+def settle(state: ClusterState, events: list[Event], job: Job, *, with_tasks: bool = False) -> None:
+    """End a job whose tasks hold nothing (any more), or begin its next attempt. `with_tasks`: it ends because its tasks
+    have ended, so it does when the last of them did."""
     match job.intent:
         case JobIntent.RUN | JobIntent.SUCCEED:
             done = replace(job, state=JobState.SUCCEEDED, reason="", detail="", exit_code=0, unplaced=0, frozen=False)
@@ -88,12 +109,18 @@ def settle(state: ClusterState, events: list[Event], job: Job) -> None:
             raise ValueError(f"job {job.id} has no intent")
         case _:
             assert_never(job.intent)
+    known = with_tasks and state.feature_level >= FeatureLevel.BOUNDED
+    ended_at_ms = max([task.ended_at_ms for task in state.tasks_of(job)] if known else [], default=0) or state.clock_ms
+    if ended_at_ms < state.clock_ms:
+        done = replace(done, end_known_at_ms=state.clock_ms)
+    if done.state is JobState.SUCCEEDED and 0 < ended_at_ms <= done.deadline_ms and done.deadline_missed and known:
+        done = replace(done, deadline_missed=False)
     reason = Reason.NOT_NEEDED if done.state is JobState.SUCCEEDED else job.reason
     for task in state.tasks_of(job):
         if task.state is TaskState.PENDING:
-            ended = replace(task, state=TaskState.KILLED, reason=reason, ended_at_ms=state.clock_ms)
+            ended = replace(task, state=TaskState.KILLED, reason=reason, ended_at_ms=ended_at_ms)
             change_task(state, events, task, ended)
-    change_job(state, events, job, replace(done, ended_at_ms=state.clock_ms))
+    change_job(state, events, job, replace(done, ended_at_ms=ended_at_ms))
 
 
 def is_of_lost_order(state: ClusterState, job: Job, ended: Task | TaskReport) -> bool:

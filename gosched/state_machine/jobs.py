@@ -160,7 +160,7 @@ def drop_finished(state: ClusterState, command: DropFinishedJobs, events: list[E
     chosen: list[Job] = []
     tasks = 0
     for job in state.finished_oldest_first():
-        wanted = job.ended_at_ms < command.ended_before_ms or len(chosen) < beyond
+        wanted = job.kept_since_ms < command.ended_before_ms or len(chosen) < beyond
         if not wanted or tasks >= MAX_TASKS_DROPPED_AT_ONCE:
             break
         chosen.append(job)

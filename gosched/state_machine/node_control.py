@@ -27,6 +27,7 @@ from gosched.state_machine import fences
 from gosched.state_machine.evictions import can_spare, evict_gang, evict_tasks
 from gosched.state_machine.retention import forget_node
 
+AWAY = "its agent was stopped, and is awaited"
 EMPTY = "drained"
 _SHOWN = 5  # nodes of one name
 
@@ -155,6 +156,10 @@ def _close(state: ClusterState, events: list[Event], node: Node, by: ClosedBy, r
 
 
 def _open(state: ClusterState, events: list[Event], node: Node) -> None:
+    """Open a node; one whose agent is away is opened by that agent's return."""
+    if node.away_ms:
+        _close(state, events, replace(node, failing=()), ClosedBy.AGENT, AWAY)
+        return
     opened = replace(node, closed_by=ClosedBy.UNSPECIFIED, failing=(), drain_by_ms=0)
     if node.closed_by:
         opened = replace(opened, state=_unless_dead(node, NodeState.READY), reason="")

@@ -1,17 +1,19 @@
 """Nodes: they join, come back, and die.
 
 Invariant: a node never holds more than it has, so one that holds more than it now offers is refused until it has died.
+What was ordered or reported under one registration never counts under the next: its number is the revision that made
+it, so it grows for as long as the cluster lives, also over nodes that were removed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gosched.core.commands.nodes import MarkNodeDead, RegisterNode, TaskReport
+from gosched.core.commands.nodes import AwaitNode, MarkNodeDead, RegisterNode, TaskReport
 from gosched.core.events import Event, NodeChanged
 from gosched.core.features import FeatureLevel
 from gosched.core.lifecycle import NODE_STEPS, advance
-from gosched.core.limits import MAX_DETAIL_LENGTH, MAX_LOST_AT_ONCE, MAX_NODES
+from gosched.core.limits import MAX_DETAIL_LENGTH, MAX_DURATION_MS, MAX_LOST_AT_ONCE, MAX_NODES
 from gosched.core.matching import blocking_taint
 from gosched.core.outcome import Accepted, Code, Outcome, Rejected
 from gosched.core.reasons import Reason
@@ -30,6 +32,7 @@ from gosched.state_machine.evictions import evict_gang
 from gosched.state_machine.gang_fit import HeldByEach
 from gosched.state_machine.gangs import after_ends
 from gosched.state_machine.hardware import cpu_mask, hardware_problem
+from gosched.state_machine.node_control import AWAY
 from gosched.state_machine.operator_labels import kept_from_operator
 from gosched.state_machine.retention import forget_dead_nodes
 from gosched.state_machine.size_limits import node_size_refusal
@@ -46,6 +49,8 @@ def register(state: ClusterState, command: RegisterNode, events: list[Event]) ->
         forget_dead_nodes(state, events)
     if known is None and len(state.nodes) >= MAX_NODES:
         return Rejected(code=Code.EXHAUSTED, detail=f"the cluster holds {MAX_NODES} nodes, its limit")
+    if known is not None and known.away_ms and known.incarnation == command.incarnation:
+        return Rejected(code=Code.CONFLICT, detail=f"node {known.id}: its agent was stopped, this came late")
     problem = "" if known is None else _shrink_problem(state, known, command)
     if problem:
         detail = f"{problem}: let its tasks end, or stop it until it is DEAD"
@@ -119,6 +124,8 @@ def _registered(state: ClusterState, known: Node | None, command: RegisterNode) 
     node_state, reason, closed_by = NodeState.READY, "", ClosedBy.UNSPECIFIED
     if known is not None and known.state is not NodeState.DEAD:
         node_state, reason, closed_by = known.state, known.reason, known.closed_by
+        if known.away_ms and closed_by is ClosedBy.AGENT:  # the one that is back says anew if it is unfit
+            node_state, reason, closed_by = advance(NODE_STEPS, known.state, NodeState.READY), "", ClosedBy.UNSPECIFIED
     elif known is not None:
         if known.closed_by in (ClosedBy.OPERATOR, ClosedBy.FAILURES):
             node_state, reason, closed_by = NodeState.CORDONED, known.reason, known.closed_by
@@ -144,7 +151,33 @@ def _registered(state: ClusterState, known: Node | None, command: RegisterNode) 
         failing=known.failing if known is not None else (),
         set_labels=tuple([key for key, _ in set_labels]),
         set_taints=set_taints,
+        registration=_registration(state, known, command),
     )
+
+
+def _registration(state: ClusterState, known: Node | None, command: RegisterNode) -> int:
+    if not command.numbered or state.feature_level < FeatureLevel.BOUNDED:
+        return 0
+    goes_on = known is not None and known.state is not NodeState.DEAD and known.incarnation == command.incarnation
+    return (known.registration if known is not None and goes_on else 0) or state.revision
+
+
+def await_node(state: ClusterState, command: AwaitNode, events: list[Event]) -> Outcome:
+    """Close a node whose agent was stopped; what runs there goes on, and waits for the agent to come back."""
+    if not 0 < command.for_ms <= MAX_DURATION_MS:
+        return Rejected(code=Code.INVALID, detail=f"a node is awaited for 1 to {MAX_DURATION_MS} ms")
+    node = state.nodes.get(command.node_id)
+    if node is None or node.state is NodeState.DEAD or not _is_of(command, node):
+        detail = f"node {command.node_id!a} is not alive under this registration"
+        return Rejected(code=Code.STALE_INCARNATION, detail=detail)
+    state.put_node(replace(node, away_ms=command.for_ms))
+    if node.state is NodeState.READY:
+        _cordon(state, events, state.nodes[node.id], AWAY)
+    return Accepted(subject=node.id)
+
+
+def _is_of(command: AwaitNode | MarkNodeDead, node: Node) -> bool:
+    return (node.incarnation, node.registration) == (command.incarnation, command.registration or node.registration)
 
 
 def mark_dead(state: ClusterState, command: MarkNodeDead, events: list[Event]) -> Outcome:
@@ -154,7 +187,7 @@ def mark_dead(state: ClusterState, command: MarkNodeDead, events: list[Event]) -
     node = state.nodes.get(command.node_id)
     if node is None:
         return Rejected(code=Code.NOT_FOUND, detail=f"no node {command.node_id!a}")
-    if node.incarnation != command.incarnation:
+    if not _is_of(command, node):
         return Rejected(code=Code.STALE_INCARNATION, detail=f"node {node.id} has registered anew meanwhile")
     if node.state is NodeState.DEAD:
         return Rejected(code=Code.CONFLICT, detail=f"node {node.id} is dead already")
@@ -167,8 +200,9 @@ def mark_dead(state: ClusterState, command: MarkNodeDead, events: list[Event]) -
     for allocation in state.node_allocations[node.id]:
         bring_up(state, state.jobs[state.allocations[allocation].job_id].spec)
     dead = advance(NODE_STEPS, node.state, NodeState.DEAD)
-    kept = node.reason if node.closed_by else reason  # it comes back closed, and then says why
-    state.put_node(replace(node, state=dead, reason=kept, changed_at_ms=state.clock_ms, drain_by_ms=0))
+    awaited = node.away_ms and node.closed_by is ClosedBy.AGENT
+    kept = node.reason if node.closed_by and not awaited else reason  # it comes back closed, and then says why
+    state.put_node(replace(node, state=dead, reason=kept, changed_at_ms=state.clock_ms, drain_by_ms=0, away_ms=0))
     events.append(NodeChanged(node_id=node.id, before=node.state, after=dead, reason=reason, node=node))
     _lose(state, events, node, some)
     fences.drop_on(state, events, node.id, f"node {node.id} died")

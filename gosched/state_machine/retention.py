@@ -110,7 +110,7 @@ def _too_old(state: ClusterState, before_ms: int) -> list[Job]:
     chosen: list[Job] = []
     left = MAX_FORGOTTEN_AT_ONCE
     for job in state.finished_oldest_first():
-        if job.ended_at_ms >= before_ms or left <= 0:
+        if job.kept_since_ms >= before_ms or left <= 0:
             break
         if not _is_needed(state, job.id):
             chosen.append(job)

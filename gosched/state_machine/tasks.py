@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from gosched.core.commands.nodes import ReportTasks, TaskReport
 from gosched.core.events import Event, JobUpdated
+from gosched.core.features import FeatureLevel
 from gosched.core.limits import MAX_NAME_LENGTH
 from gosched.core.outcome import Accepted, Code, Outcome, Rejected
 from gosched.core.records.job import Job, JobIntent
@@ -15,7 +16,7 @@ from gosched.core.records.task import Task, TaskState
 from gosched.core.replace import replace
 from gosched.core.state.cluster_state import ClusterState
 from gosched.state_machine import node_control
-from gosched.state_machine.accounts import bring_up
+from gosched.state_machine.accounts import bring_up, take_back
 from gosched.state_machine.changes import change_task, count_change
 from gosched.state_machine.evictions import can_spare, is_evicted_alone
 from gosched.state_machine.gangs import after_ends, give_back, is_of_lost_order, wait_for_another_place
@@ -26,7 +27,8 @@ from gosched.state_machine.spending import charge, sane, spent_by
 def report(state: ClusterState, command: ReportTasks, events: list[Event]) -> Outcome:
     """Take reports of an agent. Those on allocations that the node does not hold (any more) are ignored."""
     node = state.nodes.get(command.node_id)
-    if node is None or node.state is NodeState.DEAD or node.incarnation != command.incarnation:
+    sender = (command.incarnation, command.registration)
+    if node is None or node.state is NodeState.DEAD or (node.incarnation, node.registration) != sender:
         detail = f"node {command.node_id!a} is not alive under this incarnation: register again"
         return Rejected(code=Code.STALE_INCARNATION, detail=detail)
     ended: dict[str, Task | None] = {}
@@ -57,17 +59,20 @@ def end_task(
     job = state.jobs[task.job_id]
     evicted = is_evicted_alone(job, task) or (is_of_lost_order(state, job, seen) and can_spare(state, job, [task]))
     gives_back = _comes_and_goes(job, seen, task.group) and (evicted or can_spare(state, job, [task]))
+    started_at_ms, ended_at_ms = _times(state, task, seen)
     after = replace(
         task,
         state=TaskState.KILLED if evicted and seen.state is not TaskState.SUCCEEDED else seen.state,
         reason=seen.reason[:MAX_NAME_LENGTH] or task.reason,
         detail=affordable(state, seen.detail),
-        started_at_ms=seen.started_at_ms or task.started_at_ms,
-        ended_at_ms=seen.ended_at_ms or state.clock_ms,
+        started_at_ms=started_at_ms,
+        ended_at_ms=ended_at_ms or state.clock_ms,
         exit_code=seen.exit_code,
         usage=sane(seen.usage),
     )
     bring_up(state, job.spec)
+    if state.feature_level >= FeatureLevel.BOUNDED:
+        take_back(state, job.spec, state.allocations[task.allocation_id], after.ended_at_ms)
     spent = spent_by(state, after, state.allocations[task.allocation_id])
     charge(state, job.spec.tenant, spent)
     state.drop_allocation(task.allocation_id)
@@ -79,6 +84,19 @@ def end_task(
         give_back(state, events, after, evicted=evicted)
     if ended.get(task.job_id) is None:
         ended[task.job_id] = None if evicted or after.state is TaskState.SUCCEEDED else after
+
+
+def _times(state: ClusterState, task: Task, seen: TaskReport) -> tuple[int, int]:
+    """Return when the task started and when it ended, by its node's clock, as far as that can be true: not before its
+    placement, nor after now. 0: it has not, or the node does not say."""
+    started_at_ms, ended_at_ms = seen.started_at_ms or task.started_at_ms, seen.ended_at_ms
+    if state.feature_level < FeatureLevel.BOUNDED:
+        return started_at_ms, ended_at_ms
+    if started_at_ms:
+        started_at_ms = min(max(started_at_ms, task.placed_at_ms), state.clock_ms)
+    if ended_at_ms:
+        ended_at_ms = min(max(ended_at_ms, started_at_ms, task.placed_at_ms), state.clock_ms)
+    return started_at_ms, ended_at_ms
 
 
 def _comes_and_goes(job: Job, ended: TaskReport, group: str) -> bool:
@@ -97,6 +115,6 @@ def _note_checkpoint(state: ClusterState, events: list[Event], job: Job, at_ms: 
 
 
 def _progress(state: ClusterState, events: list[Event], task: Task, seen: TaskReport) -> None:
-    after = replace(task, state=seen.state, started_at_ms=seen.started_at_ms or task.started_at_ms)
+    after = replace(task, state=seen.state, started_at_ms=_times(state, task, seen)[0])
     change_task(state, events, task, after)
     count_change(state, task.job_id, task.state, after.state)

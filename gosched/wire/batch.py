@@ -24,7 +24,15 @@ from gosched.core.commands.cluster import (
 from gosched.core.commands.command import Command
 from gosched.core.commands.jobs import CancelJob, ControlJob, DropFinishedJobs, NoteWaitReasons, RunSchedule, SubmitJob
 from gosched.core.commands.join import CreateJoinToken, RenewJoinedNode, RevokeJoinToken, UseJoinToken
-from gosched.core.commands.nodes import ControlNode, LabelNode, MarkNodeDead, RegisterNode, RemoveNode, ReportTasks
+from gosched.core.commands.nodes import (
+    AwaitNode,
+    ControlNode,
+    LabelNode,
+    MarkNodeDead,
+    RegisterNode,
+    RemoveNode,
+    ReportTasks,
+)
 from gosched.core.commands.plans import CommitPlan
 from gosched.core.commands.revocation import RevokeCertificate, UnrevokeCertificate
 from gosched.core.commands.secrets import DeleteSecret, ResealSecret, SetSecret
@@ -79,6 +87,7 @@ _FIELDS: dict[type, str] = {
     RevokeJoinToken: "revoke_join_token",
     UseJoinToken: "use_join_token",
     RenewJoinedNode: "renew_joined_node",
+    AwaitNode: "await_node",
 }
 _KINDS = {field: kind for kind, field in _FIELDS.items()}
 

@@ -109,6 +109,7 @@ PAIRS: Mapping[str, str] = {
     "core.commands.jobs.DropFinishedJobs": "log_pb2.DropFinishedJobs",
     "core.commands.nodes.RegisterNode": "log_pb2.RegisterNode",
     "core.commands.nodes.MarkNodeDead": "log_pb2.MarkNodeDead",
+    "core.commands.nodes.AwaitNode": "log_pb2.AwaitNode",
     "core.commands.nodes.RemoveNode": "log_pb2.RemoveNode",
     "core.commands.jobs.ControlJob": "log_pb2.ControlJob",
     "core.commands.nodes.ControlNode": "log_pb2.ControlNode",

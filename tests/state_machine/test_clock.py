@@ -38,6 +38,7 @@ YEAR = 365 * 24 * HOUR
 
 # What has `_ms` in its name and is no stamp of the state's clock.
 DURATIONS = {
+    ("Node", "away_ms"),
     ("Queue", "half_life_ms"),
     ("Usage", "cpu_ms"), ("Usage", "throttled_ms"),
     ("Usage", "cpu_stalled_ms"), ("Usage", "memory_stalled_ms"), ("Usage", "io_stalled_ms"),

@@ -20,7 +20,15 @@ from gosched.core.commands.cluster import (
 )
 from gosched.core.commands.jobs import CancelJob, ControlJob, DropFinishedJobs, NoteWaitReasons, RunSchedule, SubmitJob
 from gosched.core.commands.join import CreateJoinToken, RenewJoinedNode, RevokeJoinToken, UseJoinToken
-from gosched.core.commands.nodes import ControlNode, LabelNode, MarkNodeDead, RegisterNode, RemoveNode, ReportTasks
+from gosched.core.commands.nodes import (
+    AwaitNode,
+    ControlNode,
+    LabelNode,
+    MarkNodeDead,
+    RegisterNode,
+    RemoveNode,
+    ReportTasks,
+)
 from gosched.core.commands.plans import CommitPlan
 from gosched.core.commands.revocation import RevokeCertificate, UnrevokeCertificate
 from gosched.core.commands.secrets import DeleteSecret, ResealSecret, SetSecret
@@ -63,6 +71,7 @@ Body = (
     | RevokeJoinToken
     | UseJoinToken
     | RenewJoinedNode
+    | AwaitNode
 )
 
 
@@ -100,4 +109,5 @@ LEVEL_OF: dict[type[Body], FeatureLevel] = {
     RevokeJoinToken: FeatureLevel.BOUNDED,
     UseJoinToken: FeatureLevel.BOUNDED,
     RenewJoinedNode: FeatureLevel.BOUNDED,
+    AwaitNode: FeatureLevel.BOUNDED,
 }

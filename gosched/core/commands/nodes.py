@@ -47,6 +47,8 @@ class RegisterNode:
     hardware: Hardware = UNKNOWN_HARDWARE
     #: What the agent cannot enforce, in one line; empty: nothing.
     isolation: str = ""
+    #: Whether the agent tells registrations apart by their numbers.
+    numbered: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +75,19 @@ class MarkNodeDead:
     incarnation: str
     #: One line for people.
     reason: str = ""
+    #: Refused if it is not that of the node; 0: it is not compared.
+    registration: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AwaitNode:
+    """Says that the agent of a node was stopped, and for how long the node's tasks wait for it to come back."""
+
+    node_id: str
+    #: Refused unless it is that of the node, as `registration`.
+    incarnation: str
+    registration: int
+    for_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,3 +151,5 @@ class ReportTasks:
     incarnation: str
     #: In the order in which it saw them.
     reports: tuple[TaskReport, ...]
+    #: Refused if it is not that of the node; 0: the agent knows of no such number.
+    registration: int = 0

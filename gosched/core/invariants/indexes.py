@@ -25,7 +25,7 @@ def index_problems(state: ClusterState) -> Iterator[str]:
     waiting = [job.id for job in state.jobs.values() if wants_placement(job) and job.id not in state.fences]
     if sorted(state.pending) != sorted(waiting):
         yield "pending is not the jobs that want a place"
-    ends = [state.jobs[j].ended_at_ms for j in state.finished if j in state.jobs]
+    ends = [state.jobs[j].kept_since_ms for j in state.finished if j in state.jobs]
     if sorted(state.finished) != sorted(job.id for job in state.jobs.values() if job.state.is_final):
         yield "finished is not the jobs that have ended"
     if ends != sorted(ends):
@@ -49,7 +49,7 @@ def kept_job_problems(state: ClusterState) -> Iterator[str]:
     if state.kept.by_tenant != Counter(job.spec.tenant for job in ended):
         yield "kept is not the count of jobs that have ended"
     oldest: dict[KeptGroup, Job] = {}
-    for job in sorted(ended, key=lambda job: (job.ended_at_ms, job.sequence)):
+    for job in sorted(ended, key=lambda job: (job.kept_since_ms, job.sequence)):
         for group in groups_of(job):
             oldest.setdefault(group, job)
     if any(state.kept.oldest(group) != job.id for group, job in oldest.items()):

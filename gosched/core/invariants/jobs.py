@@ -27,6 +27,8 @@ def job_problems(state: ClusterState) -> Iterator[str]:
             yield f"job {job.id} has no intent, or more restarts than attempts"
         if job.state.is_final != (job.ended_at_ms > 0):
             yield f"job {job.id} is {job.state.name} and ended at {job.ended_at_ms}"
+        if job.end_known_at_ms and not job.ended_at_ms:
+            yield f"the end of job {job.id} is known, and it has none"
         if job.state.is_final:
             continue
         if job.spec.queue not in state.queues:

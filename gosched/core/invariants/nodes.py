@@ -20,6 +20,8 @@ def node_problems(state: ClusterState) -> Iterator[str]:
             yield f"node {node.id} is {node.state.name}, closed by {node.closed_by.name}"
         if drains and not state.node_allocations[node.id]:
             yield f"node {node.id} is DRAINING, and empty"
+        if node.away_ms and node.state in (NodeState.READY, NodeState.DEAD):
+            yield f"node {node.id} is {node.state.name}, and awaited"
         if node.drain_by_ms and not drains:
             yield f"node {node.id} is {node.state.name}, and is to be empty by {node.drain_by_ms}"
         if len(dict.fromkeys(node.failing)) != len(node.failing) or len(node.failing) > MAX_FAILING_JOBS:

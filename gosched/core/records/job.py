@@ -139,11 +139,18 @@ class Job:
     port: int = added(0)
     #: How many of its tasks are wanted since it was scaled; 0: as many as its spec says.
     scaled_to: int = added(0, 2)
+    #: When its end became known; 0: at `ended_at_ms`, or it has not ended.
+    end_known_at_ms: int = added(0, 3)
 
     @property
     def deadline_ms(self) -> int:
         """Return the moment of the deadline, in ms since 1970; 0: none."""
         return self.spec.deadline_ms(self.submitted_at_ms)
+
+    @property
+    def kept_since_ms(self) -> int:
+        """Return when its end became known, by which the jobs that have ended are in order; 0: it has not ended."""
+        return self.end_known_at_ms or self.ended_at_ms
 
     @property
     def begin_ms(self) -> int:

@@ -96,6 +96,11 @@ class Node:
     set_labels: tuple[str, ...] = added(())
     #: Those of its taints that an operator set.
     set_taints: tuple[Taint, ...] = added(())
+    #: Names its registration: it grows with each one that ends what was before, as a death of the node or another boot
+    #: of its agent does. Orders, heartbeats and reports carry it. 0: its agent knows of no such number.
+    registration: int = added(0, 2)
+    #: Its agent was stopped, and is awaited for so long; each leader counts from its own start. 0: it is not away.
+    away_ms: int = added(0, 2)
 
     @property
     def usable(self) -> Resources:

@@ -112,7 +112,7 @@ class ClusterState(Contents):
     def order_finished(self) -> None:
         """Put `finished` in order again, after many records have changed at once."""
         jobs = self.jobs
-        self.finished = dict.fromkeys(sorted(self.finished, key=lambda j: (jobs[j].ended_at_ms, jobs[j].sequence)))
+        self.finished = dict.fromkeys(sorted(self.finished, key=lambda j: (jobs[j].kept_since_ms, jobs[j].sequence)))
 
     def put_moments(self, table: str, key: str, record: Any) -> None:
         """Replace a record by one that differs in its moments alone. Of the indexes only the timers know of those, and
@@ -382,7 +382,7 @@ class ClusterState(Contents):
     def finished_oldest_first(self) -> Iterator[Job]:
         """Yield the jobs that have ended by end, then by sequence: alike on a master that was restored."""
         jobs = (self.jobs[j] for j in self.finished)
-        for _, ended_together in groupby(jobs, key=lambda job: job.ended_at_ms):
+        for _, ended_together in groupby(jobs, key=lambda job: job.kept_since_ms):
             yield from sorted(ended_together, key=lambda job: job.sequence)
 
     def held(self, node_id: str) -> tuple[Resources, ...]:

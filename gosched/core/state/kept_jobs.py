@@ -29,7 +29,7 @@ class KeptGroup(NamedTuple):
 
 
 class _Entry(NamedTuple):
-    ended_at_ms: int
+    kept_since_ms: int
     sequence: int
     job_id: str
 
@@ -48,7 +48,7 @@ class KeptJobs:
         """Add a job that has just ended; once more changes nothing."""
         if job.id in self._entries:
             return
-        entry = self._entries[job.id] = _Entry(job.ended_at_ms, job.sequence, job.id)
+        entry = self._entries[job.id] = _Entry(job.kept_since_ms, job.sequence, job.id)
         self.by_tenant[job.spec.tenant] += 1
         for group in groups_of(job):
             self._sizes[group] += 1

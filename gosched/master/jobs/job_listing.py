@@ -147,11 +147,11 @@ class _Order:
         if after is None or after.value:
             ids: Sequence[str] = list(state.finished)
             if after is not None and self._descends:
-                ids = ids[: bisect_right(ids, after.value, key=lambda j: jobs[j].ended_at_ms)]
+                ids = ids[: bisect_right(ids, after.value, key=lambda j: jobs[j].kept_since_ms)]
             elif after is not None:
-                ids = ids[bisect_left(ids, after.value, key=lambda j: jobs[j].ended_at_ms) :]
+                ids = ids[bisect_left(ids, after.value, key=lambda j: jobs[j].kept_since_ms) :]
             ended = (jobs[j] for j in (reversed(ids) if self._descends else ids))
-            for _, together in groupby(ended, key=lambda job: job.ended_at_ms):
+            for _, together in groupby(ended, key=lambda job: job.kept_since_ms):
                 yield from sorted(together, key=lambda job: job.sequence, reverse=self._descends)
         for job in reversed(jobs.values()) if self._descends else jobs.values():
             if not job.ended_at_ms:
@@ -174,7 +174,7 @@ def _value(by: JobOrder, job: Job) -> int | str:
         case JobOrder.STARTED:
             return job.started_at_ms
         case JobOrder.ENDED:
-            return job.ended_at_ms
+            return job.kept_since_ms
         case JobOrder.NAME:
             return job.spec.name
         case JobOrder.PRIORITY:

@@ -247,7 +247,7 @@ class Leader:
             cutoff = self._clock.now_ms() - keep.max_age_ms
             oldest = next(self._state.finished_oldest_first(), None)
             beyond = len(self._state.finished) > keep.max_jobs
-            if oldest is None or (not beyond and oldest.ended_at_ms >= cutoff):
+            if oldest is None or (not beyond and oldest.kept_since_ms >= cutoff):
                 await asyncio.sleep(RETENTION_CHECK_S)
                 continue
             command = DropFinishedJobs(keep=keep.max_jobs, ended_before_ms=cutoff)

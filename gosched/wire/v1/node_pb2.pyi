@@ -9,7 +9,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class RegisterNodeRequest(_message.Message):
-    __slots__ = ("node_id", "name", "address", "incarnation", "capacity", "gpu_model", "labels", "tasks", "clock_ms", "version", "taints", "hardware", "isolation", "cluster_id")
+    __slots__ = ("node_id", "name", "address", "incarnation", "capacity", "gpu_model", "labels", "tasks", "clock_ms", "version", "taints", "hardware", "isolation", "cluster_id", "numbered")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -31,6 +31,7 @@ class RegisterNodeRequest(_message.Message):
     HARDWARE_FIELD_NUMBER: _ClassVar[int]
     ISOLATION_FIELD_NUMBER: _ClassVar[int]
     CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
+    NUMBERED_FIELD_NUMBER: _ClassVar[int]
     node_id: str
     name: str
     address: str
@@ -45,10 +46,11 @@ class RegisterNodeRequest(_message.Message):
     hardware: _types_pb2.Hardware
     isolation: str
     cluster_id: str
-    def __init__(self, node_id: _Optional[str] = ..., name: _Optional[str] = ..., address: _Optional[str] = ..., incarnation: _Optional[str] = ..., capacity: _Optional[_Union[_types_pb2.Resources, _Mapping]] = ..., gpu_model: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., tasks: _Optional[_Iterable[_Union[_types_pb2.TaskReport, _Mapping]]] = ..., clock_ms: _Optional[int] = ..., version: _Optional[str] = ..., taints: _Optional[_Iterable[_Union[_types_pb2.Taint, _Mapping]]] = ..., hardware: _Optional[_Union[_types_pb2.Hardware, _Mapping]] = ..., isolation: _Optional[str] = ..., cluster_id: _Optional[str] = ...) -> None: ...
+    numbered: bool
+    def __init__(self, node_id: _Optional[str] = ..., name: _Optional[str] = ..., address: _Optional[str] = ..., incarnation: _Optional[str] = ..., capacity: _Optional[_Union[_types_pb2.Resources, _Mapping]] = ..., gpu_model: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., tasks: _Optional[_Iterable[_Union[_types_pb2.TaskReport, _Mapping]]] = ..., clock_ms: _Optional[int] = ..., version: _Optional[str] = ..., taints: _Optional[_Iterable[_Union[_types_pb2.Taint, _Mapping]]] = ..., hardware: _Optional[_Union[_types_pb2.Hardware, _Mapping]] = ..., isolation: _Optional[str] = ..., cluster_id: _Optional[str] = ..., numbered: bool = ...) -> None: ...
 
 class RegisterNodeResponse(_message.Message):
-    __slots__ = ("stop_first", "heartbeat_ms", "epoch", "lease_ms", "cluster_id", "epoch_confirmed", "lineage", "forget")
+    __slots__ = ("stop_first", "heartbeat_ms", "epoch", "lease_ms", "cluster_id", "epoch_confirmed", "lineage", "forget", "registration")
     STOP_FIRST_FIELD_NUMBER: _ClassVar[int]
     HEARTBEAT_MS_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
@@ -57,6 +59,7 @@ class RegisterNodeResponse(_message.Message):
     EPOCH_CONFIRMED_FIELD_NUMBER: _ClassVar[int]
     LINEAGE_FIELD_NUMBER: _ClassVar[int]
     FORGET_FIELD_NUMBER: _ClassVar[int]
+    REGISTRATION_FIELD_NUMBER: _ClassVar[int]
     stop_first: _containers.RepeatedScalarFieldContainer[str]
     heartbeat_ms: int
     epoch: int
@@ -65,10 +68,11 @@ class RegisterNodeResponse(_message.Message):
     epoch_confirmed: bool
     lineage: _containers.RepeatedScalarFieldContainer[str]
     forget: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, stop_first: _Optional[_Iterable[str]] = ..., heartbeat_ms: _Optional[int] = ..., epoch: _Optional[int] = ..., lease_ms: _Optional[int] = ..., cluster_id: _Optional[str] = ..., epoch_confirmed: bool = ..., lineage: _Optional[_Iterable[str]] = ..., forget: _Optional[_Iterable[str]] = ...) -> None: ...
+    registration: int
+    def __init__(self, stop_first: _Optional[_Iterable[str]] = ..., heartbeat_ms: _Optional[int] = ..., epoch: _Optional[int] = ..., lease_ms: _Optional[int] = ..., cluster_id: _Optional[str] = ..., epoch_confirmed: bool = ..., lineage: _Optional[_Iterable[str]] = ..., forget: _Optional[_Iterable[str]] = ..., registration: _Optional[int] = ...) -> None: ...
 
 class HeartbeatRequest(_message.Message):
-    __slots__ = ("node_id", "incarnation", "tasks", "epoch", "unfit", "usage", "version", "revoked_etag", "log_jobs", "clock_ms", "spark")
+    __slots__ = ("node_id", "incarnation", "tasks", "epoch", "unfit", "usage", "version", "revoked_etag", "log_jobs", "clock_ms", "spark", "registration", "number", "heard", "goodbye")
     class SparkEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -87,6 +91,10 @@ class HeartbeatRequest(_message.Message):
     LOG_JOBS_FIELD_NUMBER: _ClassVar[int]
     CLOCK_MS_FIELD_NUMBER: _ClassVar[int]
     SPARK_FIELD_NUMBER: _ClassVar[int]
+    REGISTRATION_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    HEARD_FIELD_NUMBER: _ClassVar[int]
+    GOODBYE_FIELD_NUMBER: _ClassVar[int]
     node_id: str
     incarnation: str
     tasks: _containers.RepeatedCompositeFieldContainer[_types_pb2.TaskReport]
@@ -98,7 +106,11 @@ class HeartbeatRequest(_message.Message):
     log_jobs: _containers.RepeatedScalarFieldContainer[str]
     clock_ms: int
     spark: _containers.MessageMap[str, SparkProgress]
-    def __init__(self, node_id: _Optional[str] = ..., incarnation: _Optional[str] = ..., tasks: _Optional[_Iterable[_Union[_types_pb2.TaskReport, _Mapping]]] = ..., epoch: _Optional[int] = ..., unfit: _Optional[str] = ..., usage: _Optional[_Union[NodeUsage, _Mapping]] = ..., version: _Optional[str] = ..., revoked_etag: _Optional[str] = ..., log_jobs: _Optional[_Iterable[str]] = ..., clock_ms: _Optional[int] = ..., spark: _Optional[_Mapping[str, SparkProgress]] = ...) -> None: ...
+    registration: int
+    number: int
+    heard: int
+    goodbye: bool
+    def __init__(self, node_id: _Optional[str] = ..., incarnation: _Optional[str] = ..., tasks: _Optional[_Iterable[_Union[_types_pb2.TaskReport, _Mapping]]] = ..., epoch: _Optional[int] = ..., unfit: _Optional[str] = ..., usage: _Optional[_Union[NodeUsage, _Mapping]] = ..., version: _Optional[str] = ..., revoked_etag: _Optional[str] = ..., log_jobs: _Optional[_Iterable[str]] = ..., clock_ms: _Optional[int] = ..., spark: _Optional[_Mapping[str, SparkProgress]] = ..., registration: _Optional[int] = ..., number: _Optional[int] = ..., heard: _Optional[int] = ..., goodbye: bool = ...) -> None: ...
 
 class NodeUsage(_message.Message):
     __slots__ = ("cpu_milli", "memory_bytes", "disk_bytes", "cpu_pressure_milli", "memory_pressure_milli", "io_pressure_milli", "gpus")
@@ -135,7 +147,7 @@ class GpuUsage(_message.Message):
     def __init__(self, gpu: _Optional[int] = ..., name: _Optional[str] = ..., uuid: _Optional[str] = ..., busy_milli: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., problem: _Optional[str] = ...) -> None: ...
 
 class HeartbeatResponse(_message.Message):
-    __slots__ = ("epoch", "start", "stop", "forget", "register_again", "freeze", "thaw", "lease_ms", "cluster_id", "masters", "forgotten_jobs", "secrets", "lineage", "revoked", "revoked_etag")
+    __slots__ = ("epoch", "start", "stop", "forget", "register_again", "freeze", "thaw", "lease_ms", "cluster_id", "masters", "forgotten_jobs", "secrets", "lineage", "revoked", "revoked_etag", "revision", "under_way", "away_ms")
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     START_FIELD_NUMBER: _ClassVar[int]
     STOP_FIELD_NUMBER: _ClassVar[int]
@@ -151,6 +163,9 @@ class HeartbeatResponse(_message.Message):
     LINEAGE_FIELD_NUMBER: _ClassVar[int]
     REVOKED_FIELD_NUMBER: _ClassVar[int]
     REVOKED_ETAG_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    UNDER_WAY_FIELD_NUMBER: _ClassVar[int]
+    AWAY_MS_FIELD_NUMBER: _ClassVar[int]
     epoch: int
     start: _containers.RepeatedCompositeFieldContainer[_worker_pb2.TaskOrder]
     stop: _containers.RepeatedCompositeFieldContainer[_worker_pb2.StopOrder]
@@ -166,7 +181,10 @@ class HeartbeatResponse(_message.Message):
     lineage: _containers.RepeatedScalarFieldContainer[str]
     revoked: _containers.RepeatedScalarFieldContainer[str]
     revoked_etag: str
-    def __init__(self, epoch: _Optional[int] = ..., start: _Optional[_Iterable[_Union[_worker_pb2.TaskOrder, _Mapping]]] = ..., stop: _Optional[_Iterable[_Union[_worker_pb2.StopOrder, _Mapping]]] = ..., forget: _Optional[_Iterable[str]] = ..., register_again: bool = ..., freeze: _Optional[_Iterable[str]] = ..., thaw: _Optional[_Iterable[str]] = ..., lease_ms: _Optional[int] = ..., cluster_id: _Optional[str] = ..., masters: _Optional[_Iterable[str]] = ..., forgotten_jobs: _Optional[_Iterable[str]] = ..., secrets: _Optional[_Iterable[_Union[_worker_pb2.TaskSecrets, _Mapping]]] = ..., lineage: _Optional[_Iterable[str]] = ..., revoked: _Optional[_Iterable[str]] = ..., revoked_etag: _Optional[str] = ...) -> None: ...
+    revision: int
+    under_way: _containers.RepeatedScalarFieldContainer[str]
+    away_ms: int
+    def __init__(self, epoch: _Optional[int] = ..., start: _Optional[_Iterable[_Union[_worker_pb2.TaskOrder, _Mapping]]] = ..., stop: _Optional[_Iterable[_Union[_worker_pb2.StopOrder, _Mapping]]] = ..., forget: _Optional[_Iterable[str]] = ..., register_again: bool = ..., freeze: _Optional[_Iterable[str]] = ..., thaw: _Optional[_Iterable[str]] = ..., lease_ms: _Optional[int] = ..., cluster_id: _Optional[str] = ..., masters: _Optional[_Iterable[str]] = ..., forgotten_jobs: _Optional[_Iterable[str]] = ..., secrets: _Optional[_Iterable[_Union[_worker_pb2.TaskSecrets, _Mapping]]] = ..., lineage: _Optional[_Iterable[str]] = ..., revoked: _Optional[_Iterable[str]] = ..., revoked_etag: _Optional[str] = ..., revision: _Optional[int] = ..., under_way: _Optional[_Iterable[str]] = ..., away_ms: _Optional[int] = ...) -> None: ...
 
 class ControlNodeRequest(_message.Message):
     __slots__ = ("request_id", "client_id", "node", "reason", "drain_in_ms")

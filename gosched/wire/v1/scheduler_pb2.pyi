@@ -683,7 +683,7 @@ class ExecRequest(_message.Message):
     def __init__(self, start: _Optional[_Union[ExecStart, _Mapping]] = ..., stdin: _Optional[bytes] = ..., stdin_end: bool = ..., resize: _Optional[_Union[TerminalSize, _Mapping]] = ..., signal: _Optional[int] = ...) -> None: ...
 
 class ExecStart(_message.Message):
-    __slots__ = ("job", "task", "allocation_id", "command", "terminal", "size", "env")
+    __slots__ = ("job", "task", "allocation_id", "command", "terminal", "size", "env", "registration", "epoch")
     class EnvEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -698,6 +698,8 @@ class ExecStart(_message.Message):
     TERMINAL_FIELD_NUMBER: _ClassVar[int]
     SIZE_FIELD_NUMBER: _ClassVar[int]
     ENV_FIELD_NUMBER: _ClassVar[int]
+    REGISTRATION_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
     job: str
     task: str
     allocation_id: str
@@ -705,7 +707,9 @@ class ExecStart(_message.Message):
     terminal: bool
     size: TerminalSize
     env: _containers.ScalarMap[str, str]
-    def __init__(self, job: _Optional[str] = ..., task: _Optional[str] = ..., allocation_id: _Optional[str] = ..., command: _Optional[_Iterable[str]] = ..., terminal: bool = ..., size: _Optional[_Union[TerminalSize, _Mapping]] = ..., env: _Optional[_Mapping[str, str]] = ...) -> None: ...
+    registration: int
+    epoch: int
+    def __init__(self, job: _Optional[str] = ..., task: _Optional[str] = ..., allocation_id: _Optional[str] = ..., command: _Optional[_Iterable[str]] = ..., terminal: bool = ..., size: _Optional[_Union[TerminalSize, _Mapping]] = ..., env: _Optional[_Mapping[str, str]] = ..., registration: _Optional[int] = ..., epoch: _Optional[int] = ...) -> None: ...
 
 class TerminalSize(_message.Message):
     __slots__ = ("rows", "columns")

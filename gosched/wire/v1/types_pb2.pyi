@@ -756,7 +756,7 @@ class Children(_message.Message):
     def __init__(self, made: _Optional[int] = ..., live: _Optional[int] = ..., succeeded: _Optional[int] = ..., failed: _Optional[int] = ..., cancelled: _Optional[int] = ..., next_run_at_ms: _Optional[int] = ...) -> None: ...
 
 class Job(_message.Message):
-    __slots__ = ("id", "spec", "state", "intent", "reason", "detail", "sequence", "attempt", "restarts", "active", "running", "succeeded", "failed", "submitted_at_ms", "not_before_ms", "started_at_ms", "ended_at_ms", "exit_code", "unplaced", "parent", "element", "children", "held", "waits_for", "placed_at_ms", "checkpoint_at_ms", "until_ms", "preemptions", "deadline_missed", "deadline_promised", "evicted_for", "frozen", "spent", "user", "authenticated", "traceparent", "port", "scaled_to")
+    __slots__ = ("id", "spec", "state", "intent", "reason", "detail", "sequence", "attempt", "restarts", "active", "running", "succeeded", "failed", "submitted_at_ms", "not_before_ms", "started_at_ms", "ended_at_ms", "exit_code", "unplaced", "parent", "element", "children", "held", "waits_for", "placed_at_ms", "checkpoint_at_ms", "until_ms", "preemptions", "deadline_missed", "deadline_promised", "evicted_for", "frozen", "spent", "user", "authenticated", "traceparent", "port", "scaled_to", "end_known_at_ms")
     ID_FIELD_NUMBER: _ClassVar[int]
     SPEC_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
@@ -795,6 +795,7 @@ class Job(_message.Message):
     TRACEPARENT_FIELD_NUMBER: _ClassVar[int]
     PORT_FIELD_NUMBER: _ClassVar[int]
     SCALED_TO_FIELD_NUMBER: _ClassVar[int]
+    END_KNOWN_AT_MS_FIELD_NUMBER: _ClassVar[int]
     id: str
     spec: JobSpec
     state: JobState
@@ -833,7 +834,8 @@ class Job(_message.Message):
     traceparent: str
     port: int
     scaled_to: int
-    def __init__(self, id: _Optional[str] = ..., spec: _Optional[_Union[JobSpec, _Mapping]] = ..., state: _Optional[_Union[JobState, str]] = ..., intent: _Optional[_Union[JobIntent, str]] = ..., reason: _Optional[str] = ..., detail: _Optional[str] = ..., sequence: _Optional[int] = ..., attempt: _Optional[int] = ..., restarts: _Optional[int] = ..., active: _Optional[int] = ..., running: _Optional[int] = ..., succeeded: _Optional[int] = ..., failed: _Optional[int] = ..., submitted_at_ms: _Optional[int] = ..., not_before_ms: _Optional[int] = ..., started_at_ms: _Optional[int] = ..., ended_at_ms: _Optional[int] = ..., exit_code: _Optional[int] = ..., unplaced: _Optional[int] = ..., parent: _Optional[str] = ..., element: _Optional[int] = ..., children: _Optional[_Union[Children, _Mapping]] = ..., held: bool = ..., waits_for: _Optional[_Iterable[_Union[Dependency, _Mapping]]] = ..., placed_at_ms: _Optional[int] = ..., checkpoint_at_ms: _Optional[int] = ..., until_ms: _Optional[int] = ..., preemptions: _Optional[int] = ..., deadline_missed: bool = ..., deadline_promised: bool = ..., evicted_for: _Optional[_Iterable[str]] = ..., frozen: bool = ..., spent: _Optional[_Union[Spent, _Mapping]] = ..., user: _Optional[str] = ..., authenticated: bool = ..., traceparent: _Optional[str] = ..., port: _Optional[int] = ..., scaled_to: _Optional[int] = ...) -> None: ...
+    end_known_at_ms: int
+    def __init__(self, id: _Optional[str] = ..., spec: _Optional[_Union[JobSpec, _Mapping]] = ..., state: _Optional[_Union[JobState, str]] = ..., intent: _Optional[_Union[JobIntent, str]] = ..., reason: _Optional[str] = ..., detail: _Optional[str] = ..., sequence: _Optional[int] = ..., attempt: _Optional[int] = ..., restarts: _Optional[int] = ..., active: _Optional[int] = ..., running: _Optional[int] = ..., succeeded: _Optional[int] = ..., failed: _Optional[int] = ..., submitted_at_ms: _Optional[int] = ..., not_before_ms: _Optional[int] = ..., started_at_ms: _Optional[int] = ..., ended_at_ms: _Optional[int] = ..., exit_code: _Optional[int] = ..., unplaced: _Optional[int] = ..., parent: _Optional[str] = ..., element: _Optional[int] = ..., children: _Optional[_Union[Children, _Mapping]] = ..., held: bool = ..., waits_for: _Optional[_Iterable[_Union[Dependency, _Mapping]]] = ..., placed_at_ms: _Optional[int] = ..., checkpoint_at_ms: _Optional[int] = ..., until_ms: _Optional[int] = ..., preemptions: _Optional[int] = ..., deadline_missed: bool = ..., deadline_promised: bool = ..., evicted_for: _Optional[_Iterable[str]] = ..., frozen: bool = ..., spent: _Optional[_Union[Spent, _Mapping]] = ..., user: _Optional[str] = ..., authenticated: bool = ..., traceparent: _Optional[str] = ..., port: _Optional[int] = ..., scaled_to: _Optional[int] = ..., end_known_at_ms: _Optional[int] = ...) -> None: ...
 
 class Task(_message.Message):
     __slots__ = ("id", "job_id", "group", "index", "rank", "state", "attempt", "allocation_id", "node_id", "gpus", "reason", "detail", "placed_at_ms", "started_at_ms", "ended_at_ms", "exit_code", "cpus", "moves", "usage")
@@ -1169,7 +1171,7 @@ class Hardware(_message.Message):
     def __init__(self, numa_cpus: _Optional[_Iterable[str]] = ..., gpu_numa: _Optional[_Iterable[int]] = ..., gpu_links: _Optional[_Iterable[int]] = ..., gpu_memory_bytes: _Optional[int] = ..., bad_gpus: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Node(_message.Message):
-    __slots__ = ("id", "name", "address", "capacity", "gpu_model", "labels", "state", "reason", "incarnation", "registered_at_ms", "changed_at_ms", "taints", "hardware", "isolation", "closed_by", "drain_by_ms", "failing", "set_labels", "set_taints")
+    __slots__ = ("id", "name", "address", "capacity", "gpu_model", "labels", "state", "reason", "incarnation", "registered_at_ms", "changed_at_ms", "taints", "hardware", "isolation", "closed_by", "drain_by_ms", "failing", "set_labels", "set_taints", "registration", "away_ms")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -1196,6 +1198,8 @@ class Node(_message.Message):
     FAILING_FIELD_NUMBER: _ClassVar[int]
     SET_LABELS_FIELD_NUMBER: _ClassVar[int]
     SET_TAINTS_FIELD_NUMBER: _ClassVar[int]
+    REGISTRATION_FIELD_NUMBER: _ClassVar[int]
+    AWAY_MS_FIELD_NUMBER: _ClassVar[int]
     id: str
     name: str
     address: str
@@ -1215,7 +1219,9 @@ class Node(_message.Message):
     failing: _containers.RepeatedScalarFieldContainer[str]
     set_labels: _containers.RepeatedScalarFieldContainer[str]
     set_taints: _containers.RepeatedCompositeFieldContainer[Taint]
-    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., address: _Optional[str] = ..., capacity: _Optional[_Union[Resources, _Mapping]] = ..., gpu_model: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., state: _Optional[_Union[NodeState, str]] = ..., reason: _Optional[str] = ..., incarnation: _Optional[str] = ..., registered_at_ms: _Optional[int] = ..., changed_at_ms: _Optional[int] = ..., taints: _Optional[_Iterable[_Union[Taint, _Mapping]]] = ..., hardware: _Optional[_Union[Hardware, _Mapping]] = ..., isolation: _Optional[str] = ..., closed_by: _Optional[_Union[ClosedBy, str]] = ..., drain_by_ms: _Optional[int] = ..., failing: _Optional[_Iterable[str]] = ..., set_labels: _Optional[_Iterable[str]] = ..., set_taints: _Optional[_Iterable[_Union[Taint, _Mapping]]] = ...) -> None: ...
+    registration: int
+    away_ms: int
+    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., address: _Optional[str] = ..., capacity: _Optional[_Union[Resources, _Mapping]] = ..., gpu_model: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., state: _Optional[_Union[NodeState, str]] = ..., reason: _Optional[str] = ..., incarnation: _Optional[str] = ..., registered_at_ms: _Optional[int] = ..., changed_at_ms: _Optional[int] = ..., taints: _Optional[_Iterable[_Union[Taint, _Mapping]]] = ..., hardware: _Optional[_Union[Hardware, _Mapping]] = ..., isolation: _Optional[str] = ..., closed_by: _Optional[_Union[ClosedBy, str]] = ..., drain_by_ms: _Optional[int] = ..., failing: _Optional[_Iterable[str]] = ..., set_labels: _Optional[_Iterable[str]] = ..., set_taints: _Optional[_Iterable[_Union[Taint, _Mapping]]] = ..., registration: _Optional[int] = ..., away_ms: _Optional[int] = ...) -> None: ...
 
 class Queue(_message.Message):
     __slots__ = ("path", "type", "weight", "capacity_pct", "max_pct", "guaranteed", "limit", "order", "max_running_jobs", "tenants", "half_life_ms", "preemption")

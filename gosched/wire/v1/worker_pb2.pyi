@@ -88,58 +88,70 @@ class StopOrder(_message.Message):
     def __init__(self, allocation_id: _Optional[str] = ..., grace_ms: _Optional[int] = ..., reason: _Optional[str] = ..., checkpoint_signal: _Optional[int] = ..., checkpoint_ms: _Optional[int] = ...) -> None: ...
 
 class StartTasksRequest(_message.Message):
-    __slots__ = ("epoch", "node_id", "incarnation", "orders", "cluster_id", "secrets")
+    __slots__ = ("epoch", "node_id", "incarnation", "orders", "cluster_id", "secrets", "registration", "revision")
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     NODE_ID_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     ORDERS_FIELD_NUMBER: _ClassVar[int]
     CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
     SECRETS_FIELD_NUMBER: _ClassVar[int]
+    REGISTRATION_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
     epoch: int
     node_id: str
     incarnation: str
     orders: _containers.RepeatedCompositeFieldContainer[TaskOrder]
     cluster_id: str
     secrets: _containers.RepeatedCompositeFieldContainer[TaskSecrets]
-    def __init__(self, epoch: _Optional[int] = ..., node_id: _Optional[str] = ..., incarnation: _Optional[str] = ..., orders: _Optional[_Iterable[_Union[TaskOrder, _Mapping]]] = ..., cluster_id: _Optional[str] = ..., secrets: _Optional[_Iterable[_Union[TaskSecrets, _Mapping]]] = ...) -> None: ...
+    registration: int
+    revision: int
+    def __init__(self, epoch: _Optional[int] = ..., node_id: _Optional[str] = ..., incarnation: _Optional[str] = ..., orders: _Optional[_Iterable[_Union[TaskOrder, _Mapping]]] = ..., cluster_id: _Optional[str] = ..., secrets: _Optional[_Iterable[_Union[TaskSecrets, _Mapping]]] = ..., registration: _Optional[int] = ..., revision: _Optional[int] = ...) -> None: ...
 
 class StartTasksResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
 class StopTasksRequest(_message.Message):
-    __slots__ = ("epoch", "node_id", "incarnation", "orders", "cluster_id")
+    __slots__ = ("epoch", "node_id", "incarnation", "orders", "cluster_id", "registration", "revision")
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     NODE_ID_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     ORDERS_FIELD_NUMBER: _ClassVar[int]
     CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
+    REGISTRATION_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
     epoch: int
     node_id: str
     incarnation: str
     orders: _containers.RepeatedCompositeFieldContainer[StopOrder]
     cluster_id: str
-    def __init__(self, epoch: _Optional[int] = ..., node_id: _Optional[str] = ..., incarnation: _Optional[str] = ..., orders: _Optional[_Iterable[_Union[StopOrder, _Mapping]]] = ..., cluster_id: _Optional[str] = ...) -> None: ...
+    registration: int
+    revision: int
+    def __init__(self, epoch: _Optional[int] = ..., node_id: _Optional[str] = ..., incarnation: _Optional[str] = ..., orders: _Optional[_Iterable[_Union[StopOrder, _Mapping]]] = ..., cluster_id: _Optional[str] = ..., registration: _Optional[int] = ..., revision: _Optional[int] = ...) -> None: ...
 
 class StopTasksResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
 class FreezeTasksRequest(_message.Message):
-    __slots__ = ("epoch", "node_id", "incarnation", "freeze", "thaw", "cluster_id")
+    __slots__ = ("epoch", "node_id", "incarnation", "freeze", "thaw", "cluster_id", "registration", "revision")
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     NODE_ID_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     FREEZE_FIELD_NUMBER: _ClassVar[int]
     THAW_FIELD_NUMBER: _ClassVar[int]
     CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
+    REGISTRATION_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
     epoch: int
     node_id: str
     incarnation: str
     freeze: _containers.RepeatedScalarFieldContainer[str]
     thaw: _containers.RepeatedScalarFieldContainer[str]
     cluster_id: str
-    def __init__(self, epoch: _Optional[int] = ..., node_id: _Optional[str] = ..., incarnation: _Optional[str] = ..., freeze: _Optional[_Iterable[str]] = ..., thaw: _Optional[_Iterable[str]] = ..., cluster_id: _Optional[str] = ...) -> None: ...
+    registration: int
+    revision: int
+    def __init__(self, epoch: _Optional[int] = ..., node_id: _Optional[str] = ..., incarnation: _Optional[str] = ..., freeze: _Optional[_Iterable[str]] = ..., thaw: _Optional[_Iterable[str]] = ..., cluster_id: _Optional[str] = ..., registration: _Optional[int] = ..., revision: _Optional[int] = ...) -> None: ...
 
 class FreezeTasksResponse(_message.Message):
     __slots__ = ()
