@@ -69,6 +69,7 @@ class DataDir:
             self._epoch = self._heard_epoch = self._read_epoch()
             self._note_place()
             self._reserve_epoch()
+            self._end_absence()
         except (OSError, DataDirError) as error:
             os.close(self._lock)
             raise DataDirError(f"cannot use the data directory {path}: {error}") from error
@@ -132,6 +133,14 @@ class DataDir:
             os.pwrite(fd, f"{until_ms:020d} {length_ms:010d}\n".encode(), 0)
         finally:
             os.close(fd)
+
+    def _end_absence(self) -> None:
+        """Take back the long lease that the masters gave while no agent ran here: from now on they may count on no more
+        than the usual one, and the tasks that end with it do so by then unless this agent reaches them."""
+        until_ms, length_ms = (int(number) for number in (self._read("lease") or "0 0").split())
+        if until_ms > boot_ms() + length_ms:
+            self.write_lease(boot_ms() + length_ms, length_ms)
+            self._leased_until_ms = 0
 
     def is_lock(self, fd: int) -> bool:
         """Return whether this descriptor is of the lock that this agent holds."""

@@ -242,6 +242,7 @@ async def run(
                 raise
             log.warning("another agent has this node's id: it takes another one", why=str(error), id=data_dir.node_id)
             return True
+        await session.goodbye()
     log.info("agent ended; its tasks go on")
     return False
 
@@ -346,6 +347,7 @@ def _described(settings: AgentSettings, data_dir: DataDir, host: Host, incarnati
         taints=settings.taint_records(),
         hardware=host.hardware(),
         isolation=host.tree.isolation,
+        numbered=True,
     )
 
 

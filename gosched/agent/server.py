@@ -14,6 +14,7 @@ import grpc
 
 from gosched.agent.datadir import DataDir
 from gosched.agent.exec.streams import ExecRefused, Execs, ExecTarget
+from gosched.agent.logic.fence import Made
 from gosched.agent.logic.reconcile import Desired
 from gosched.agent.orders import MAX_EPOCH_JUMP, BadOrder, parse_order, parse_secrets, parse_stop
 from gosched.agent.tasks.logs import LogCut, LogMissing, Piece, Stream, read_logs
@@ -63,7 +64,7 @@ class WorkerService(worker_pb2_grpc.WorkerServiceServicer):
         self._order_bytes += size
         try:
             secrets = parse_secrets(request.secrets)
-            await self._obey(desired, {order.allocation_id: order for order in orders}, request.epoch, context, secrets)
+            await self._obey(desired, {order.allocation_id: order for order in orders}, request, context, secrets)
         finally:
             self._order_bytes -= size
         return worker_pb2.StartTasksResponse()
@@ -74,13 +75,13 @@ class WorkerService(worker_pb2_grpc.WorkerServiceServicer):
             desired = Desired(stop=tuple(parse_stop(order) for order in request.orders))
         except BadOrder as error:
             await _refuse(context, grpc.StatusCode.INVALID_ARGUMENT, str(error))
-        await self._obey(desired, {}, request.epoch, context)
+        await self._obey(desired, {}, request, context)
         return worker_pb2.StopTasksResponse()
 
     async def FreezeTasks(self, request: worker_pb2.FreezeTasksRequest, context: Any) -> worker_pb2.FreezeTasksResponse:
         await self._check_addressee(request, context)
         desired = Desired(freeze=tuple(request.freeze), thaw=tuple(request.thaw))
-        await self._obey(desired, {}, request.epoch, context)
+        await self._obey(desired, {}, request, context)
         return worker_pb2.FreezeTasksResponse()
 
     async def StreamLogs(
@@ -112,11 +113,13 @@ class WorkerService(worker_pb2_grpc.WorkerServiceServicer):
         except ExecRefused as error:
             await _refuse(context, error.code, error.detail)
 
-    def _exec_target(self, allocation_id: str) -> ExecTarget | None:
-        task = self._tasks.find(allocation_id)
+    def _exec_target(self, start: scheduler_pb2.ExecStart) -> ExecTarget | None:
+        task = self._tasks.find(start.allocation_id)
         if task is None:
             return None
         problem = "it is suspended" if task.frozen else ""
+        if (stale := self._tasks.fence.problem(start.registration)) or start.epoch < self._data_dir.epoch:
+            problem = f"node {self._node_id}: {stale or 'another master leads by now'}; run it again"
         if task.state is not TaskState.RUNNING:
             problem = f"it is {task.state.name}"
         return ExecTarget(path=task.spool.path, pid=task.pid, problem=problem)
@@ -140,11 +143,11 @@ class WorkerService(worker_pb2_grpc.WorkerServiceServicer):
         self,
         desired: Desired,
         orders: Mapping[str, TaskOrder],
-        epoch: int,
+        request: Addressed,
         context: Any,
         secrets: Mapping[str, TaskSecrets] = MappingProxyType({}),
     ) -> None:
-        heard = self._data_dir.heard_epoch
+        epoch, heard = request.epoch, self._data_dir.heard_epoch
         if epoch > heard + MAX_EPOCH_JUMP:
             self._ask()
             detail = (
@@ -152,12 +155,14 @@ class WorkerService(worker_pb2_grpc.WorkerServiceServicer):
             )
             await _refuse(context, grpc.StatusCode.FAILED_PRECONDITION, detail)
         try:
-            obeyed = await self._tasks.obey(desired, orders, epoch=epoch, secrets=secrets)
+            made = Made(registration=request.registration, revision=request.revision)
+            problem = await self._tasks.obey(desired, orders, epoch=epoch, made=made, secrets=secrets)
         except OSError as error:
             detail = f"node {self._node_id} cannot write to its data directory: {error}"
             await _refuse(context, grpc.StatusCode.RESOURCE_EXHAUSTED, detail)
-        if not obeyed:
-            detail = f"node {self._node_id} has seen a later epoch than {epoch}: another master leads"
+        if problem:
+            self._ask()
+            detail = f"node {self._node_id} does not obey: {problem}"
             await _refuse(context, grpc.StatusCode.FAILED_PRECONDITION, detail)
 
 

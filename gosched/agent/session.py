@@ -20,6 +20,7 @@ import structlog
 from gosched import __version__
 from gosched.agent.datadir import DataDir
 from gosched.agent.hardware.vitals import Vitals
+from gosched.agent.logic.fence import Made
 from gosched.agent.logic.reconcile import Desired
 from gosched.agent.logs.kept import KeptLogs
 from gosched.agent.masters import NotAMaster, Unreachable
@@ -40,6 +41,7 @@ BACKOFF_MIN_S = 0.1
 BACKOFF_MAX_S = 2.0
 MAX_MASTERS = 64  # that the masters may tell of
 STOP_FIRST_LIMIT_S = 5.0
+GOODBYE_LIMIT_S = 2.0  # for all masters together
 HEARTBEATS_PER_LEASE = 5
 MAX_LEFTOVERS_NAMED = 20  # in a line of the log
 
@@ -114,6 +116,7 @@ class Session:
         self._failures = 0  # since the last answer
         self._refused: dict[str, grpc.StatusCode | None] = {}  # master -> why it did not let this node in, since then
         self._obeying: asyncio.Task[None] | None = None
+        self._number = 0  # of the newest heartbeat
         self._why = why
         self._is_outdated = is_outdated
         self._revoked = revoked
@@ -146,6 +149,39 @@ class Session:
                 self._log.error("cannot write to the data directory", why=str(error))
             place += 1
             await asyncio.sleep(self._backoff_s())
+
+    async def goodbye(self) -> None:
+        """Tell the masters, once `run` was cancelled, that this agent is stopped and comes back: they give the node no
+        work, and wait for its tasks."""
+        if not self._registered:
+            return
+        await self._tasks.close_to_orders()
+        try:
+            async with asyncio.timeout(GOODBYE_LIMIT_S):
+                while not await self._part_from_one():
+                    await asyncio.sleep(BACKOFF_MIN_S)
+        except TimeoutError:
+            self._log.warning("no master took this agent's goodbye: the node is given up if it stays away")
+
+    async def _part_from_one(self) -> bool:
+        """Return whether a master has taken the goodbye."""
+        for master in list(self._masters):
+            try:
+                channel = await self._connect(master)
+                try:
+                    request, sent_ms = self._news(), boot_ms()
+                    request.goodbye = True
+                    stub = node_pb2_grpc.NodeServiceStub(channel)
+                    answer = await stub.Heartbeat(request, timeout=CALL_TIMEOUT_S)
+                finally:
+                    await channel.close()
+            except (Unreachable, NotAMaster, grpc.aio.AioRpcError):
+                continue
+            if answer.away_ms and self._data_dir.belongs_to(answer.cluster_id) and not answer.register_again:
+                self._data_dir.write_lease(sent_ms + answer.away_ms, answer.lease_ms)
+                self._log.info("the masters wait for this agent", seconds=answer.away_ms // 1000)
+            return True
+        return False
 
     async def _talk(self, stub: Any) -> None:
         """Talk to one master, until a call fails, or the channel is outdated."""
@@ -188,8 +224,10 @@ class Session:
         self._data_dir.join(answer.cluster_id)
         leftovers = tuple(self._tasks.live(answer.stop_first))
         stops = tuple(StopOrder(allocation_id=i, grace_ms=0, reason=Reason.NOT_EXPECTED) for i in leftovers)
-        if not await self._tasks.obey(Desired(stop=stops), {}, epoch=answer.epoch):
-            raise NotOurMaster(f"it is of epoch {answer.epoch}; this node has seen {self._data_dir.epoch}")
+        self._tasks.fence.register(answer.registration)
+        made = Made(registration=answer.registration)
+        if problem := await self._tasks.obey(Desired(stop=stops), {}, epoch=answer.epoch, made=made):
+            raise NotOurMaster(f"its answer does not count: {problem}")
         self._data_dir.hear(answer.epoch)
         if self._followed:
             await self._tasks.drop(answer.forget)
@@ -206,19 +244,7 @@ class Session:
         self._log.info("registered", epoch=answer.epoch, address=me.address)
 
     async def _heartbeat(self, stub: Any) -> None:
-        request = node_pb2.HeartbeatRequest(
-            node_id=self._me.node_id,
-            incarnation=self._me.incarnation,
-            tasks=[to_message(report, types_pb2.TaskReport) for report in self._tasks.observed()],
-            epoch=self._data_dir.epoch,
-            unfit=self._vitals.unfit(),
-            usage=self._vitals.usage(),
-            version=__version__,
-            clock_ms=int(time.time() * 1000),
-            log_jobs=self._kept_logs.jobs_to_ask(),
-            revoked_etag=self._revoked.etag if self._revoked else "",
-            spark={id: to_message(said, node_pb2.SparkProgress) for id, said in self._spark().items()},
-        )
+        request = self._news()
         sent_ms = boot_ms()
         answer = await stub.Heartbeat(request, timeout=CALL_TIMEOUT_S)
         self._check_cluster(answer.cluster_id, answer.lineage)
@@ -240,16 +266,42 @@ class Session:
             self._log.info("revoked certificates of masters are known", certificates=len(answer.revoked))
         if self._obeying is not None:
             if not self._obeying.done():
-                return  # a later answer brings what is still to be done
+                self._obeying.add_done_callback(lambda _: self._changed.set())
+                return  # a later answer, asked for then, brings what is still to be done
             self._obeying.result()  # raises what it met
-        self._obeying = asyncio.create_task(self._obey(answer))
+        self._obeying = asyncio.create_task(self._obey(answer, request.registration))
 
-    async def _obey(self, answer: node_pb2.HeartbeatResponse) -> None:
+    def _news(self) -> node_pb2.HeartbeatRequest:
+        self._number += 1
+        return node_pb2.HeartbeatRequest(
+            node_id=self._me.node_id,
+            incarnation=self._me.incarnation,
+            tasks=[to_message(report, types_pb2.TaskReport) for report in self._tasks.observed()],
+            epoch=self._data_dir.epoch,
+            unfit=self._vitals.unfit(),
+            usage=self._vitals.usage(),
+            version=__version__,
+            clock_ms=int(time.time() * 1000),
+            log_jobs=self._kept_logs.jobs_to_ask(),
+            revoked_etag=self._revoked.etag if self._revoked else "",
+            spark={id: to_message(said, node_pb2.SparkProgress) for id, said in self._spark().items()},
+            registration=self._tasks.fence.registration,
+            number=self._number,
+            heard=self._tasks.fence.heard,
+        )
+
+    async def _obey(self, answer: node_pb2.HeartbeatResponse, registration: int) -> None:
         """Obey beside the heartbeats: starting hundreds of tasks takes longer than a node may be silent."""
         desired, orders = self._parse(answer)
         try:
             secrets = parse_secrets(answer.secrets)
-            if await self._tasks.obey(desired, orders, epoch=answer.epoch, secrets=secrets):
+            made = Made(registration=registration, revision=answer.revision)
+            problem = await self._tasks.obey(
+                desired, orders, epoch=answer.epoch, made=made, under_way=answer.under_way, secrets=secrets
+            )
+            if problem:
+                self._log.info("an answer of a master does not count", why=problem)
+            else:
                 self._kept_logs.forget_jobs(answer.forgotten_jobs)
         except OSError as error:
             self._log.error("cannot write to the data directory", why=str(error))

@@ -25,7 +25,7 @@ from gosched.config.secrets_model import Secrets
 from gosched.config.socket_model import SocketPath
 from gosched.config.tracing_model import Tracing
 from gosched.config.validation import LabelKey, MemoryBytes, Millis, Model, Name, Pairs, problem_at
-from gosched.core.limits import MAX_LIVE_JOBS
+from gosched.core.limits import MAX_DURATION_MS, MAX_LIVE_JOBS
 from gosched.core.records.queue import Queue
 from gosched.core.records.tenant import Quota
 from gosched.core.spec.placement_rules import LINK_LEVEL, NODE_LEVEL, NUMA_LEVEL
@@ -194,11 +194,13 @@ class History(Model):
 
 
 class Lease(Model):
-    """A node silent for `node_timeout` is DEAD; under a new leader only after `first_lease`."""
+    """A node silent for `node_timeout` is DEAD; under a new leader only after `first_lease`, and after `goodbye` where
+    its agent was told to stop; 0: such an agent is not awaited."""
 
     heartbeat_ms: PositiveMillis = Field(default=5_000, alias="heartbeat")
     node_timeout_ms: PositiveMillis = Field(default=10_000, alias="node_timeout")
     first_lease_ms: PositiveMillis = Field(default=15_000, alias="first_lease")
+    goodbye_ms: Annotated[Millis, Field(le=MAX_DURATION_MS)] = Field(default=300_000, alias="goodbye")
 
 
 class Limits(Model):

@@ -15,6 +15,7 @@ from gosched.api.status import BackupStatus
 from gosched.config import ConfigError, MasterSettings
 from gosched.identity.code_flow import CodeFlow
 from gosched.identity.oidc import OidcVerifier
+from gosched.master.agents.answers import Answers
 from gosched.master.agents.dispatch import Dispatcher
 from gosched.master.agents.exec import Execs
 from gosched.master.agents.join_authority import JoinAuthority
@@ -339,7 +340,8 @@ class MasterServer:
             clock=self._clock,
             settings=self._settings,
             access=self._access,
-            secrets=self._secret_opener,
+            talks=self._dispatcher.talks,
+            answers=Answers(secrets=self._secret_opener, talks=self._dispatcher.talks),
         )
 
     def _access_service(self) -> AccessService:

@@ -70,11 +70,13 @@ class Execs:
         self._helpers: set[asyncio.Task[None]] = set()
 
     async def run(
-        self, requests: AsyncIterator[scheduler_pb2.ExecRequest], find: Callable[[str], ExecTarget | None]
+        self,
+        requests: AsyncIterator[scheduler_pb2.ExecRequest],
+        find: Callable[[scheduler_pb2.ExecStart], ExecTarget | None],
     ) -> AsyncIterator[scheduler_pb2.ExecResponse]:
-        """Run the command of a stream. `find` gets an allocation id. Raises ExecRefused."""
+        """Run the command of a stream. `find` gets the first message. Raises ExecRefused."""
         start = await _start_of(requests)
-        target = find(start.allocation_id)
+        target = find(start)
         if target is None:
             raise ExecRefused(grpc.StatusCode.NOT_FOUND, f"no task {start.allocation_id[:200]!a} on this node")
         if target.problem:

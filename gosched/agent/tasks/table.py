@@ -20,6 +20,7 @@ from google.protobuf.message import DecodeError
 
 from gosched.agent.datadir import DataDir, DataDirError
 from gosched.agent.hardware.disk import Work
+from gosched.agent.logic.fence import Fence, Made
 from gosched.agent.logic.reconcile import (
     Desired,
     Forget,
@@ -61,8 +62,10 @@ class Tasks:
         self._starter = starter
         self._following = following
         self._work_max_bytes = work_max_bytes
+        #: Which orders count.
+        self.fence = Fence()
         self._tasks: dict[str, Task] = {}
-        self._works: set[asyncio.Task[bool]] = set()
+        self._works: set[asyncio.Task[str]] = set()
         self._trash: list[Path] = []
         self._turn = asyncio.Lock()  # orders are obeyed one message after the other
         self._log = structlog.get_logger().bind(node=data_dir.node_id)
@@ -104,14 +107,17 @@ class Tasks:
         orders: Mapping[str, TaskOrder],
         *,
         epoch: int,
+        made: Made,
+        under_way: Iterable[str] | None = None,
         secrets: Mapping[str, TaskSecrets] = MappingProxyType({}),
-    ) -> bool:
-        """Do what a master wants, unless a higher epoch was seen: then do nothing, and return False. `secrets`: of the
-        orders, by their allocations.
+    ) -> str:
+        """Do what a master wants. Return why it does not count, where a higher epoch or a newer order was seen: nothing
+        is done then; empty: it is done. `under_way`: what the answer to a heartbeat leaves to pushes; None: this was
+        pushed itself. `secrets`: of the orders, by their allocations.
 
         Returns once all started tasks are on the disk and have their supervisors, even if the caller is cancelled.
         """
-        work = asyncio.create_task(self._obey(desired, orders, epoch, secrets))
+        work = asyncio.create_task(self._obey(desired, orders, epoch, made, under_way, secrets))
         self._works.add(work)
         work.add_done_callback(self._works.discard)
         return await asyncio.shield(work)
@@ -131,12 +137,31 @@ class Tasks:
             self._following.follow_saving(task)
         self._following.changed()
 
+    async def close_to_orders(self) -> None:
+        """Obey nothing from now on, once what is in hand is done."""
+        async with self._turn:
+            self.fence.close()
+
     async def _obey(
-        self, desired: Desired, orders: Mapping[str, TaskOrder], epoch: int, secrets: Mapping[str, TaskSecrets]
-    ) -> bool:
+        self,
+        desired: Desired,
+        orders: Mapping[str, TaskOrder],
+        epoch: int,
+        made: Made,
+        under_way: Iterable[str] | None,
+        secrets: Mapping[str, TaskSecrets],
+    ) -> str:
         async with self._turn:
             if epoch < self._data_dir.epoch:
-                return False
+                return f"it has seen a later epoch than {epoch}, another master leads"
+            is_push = under_way is None
+            problem = (
+                self.fence.take_push(desired, made)
+                if under_way is None
+                else self.fence.take_answer(desired, made, under_way)
+            )
+            if problem:
+                return problem
             await asyncio.to_thread(self._data_dir.raise_epoch, epoch)
             starts: list[TaskOrder] = []
             for action in reconcile(desired, {i: task.state for i, task in self._tasks.items()}):
@@ -151,12 +176,17 @@ class Tasks:
                         self._freeze(self._tasks[action.allocation_id], action.frozen)
                     case Forget():
                         self._forget(self._tasks[action.allocation_id])
-            if starts and self._data_dir.lease_is_over:
+            if starts and not (self._may_start(made) and await self._start(starts, made, secrets)):
                 # This node stood still, or was cut off, while they were on the way: they may run elsewhere by now.
                 self._log.warning("orders to start came too late; the masters are asked again", orders=len(starts))
-            elif starts:
-                await self._start(starts, secrets)
-            return True
+                return "its lease is over, it asks its masters first"
+            if is_push:
+                self.fence.note(desired, made)
+            return ""
+
+    def _may_start(self, made: Made) -> bool:
+        """Return whether no master may have given up the tasks of an order."""
+        return not (self._data_dir.lease_is_over or self.fence.problem(made.registration))
 
     async def correct_epoch(self, seen: int, epoch: int) -> None:
         """Forget an epoch that no leader had, unless another was seen meanwhile. Raises OSError."""
@@ -174,7 +204,8 @@ class Tasks:
         self._starter.shared_cpus.follow(running)
         self._starter.kept_memory.follow(running)
 
-    async def _start(self, orders: list[TaskOrder], secrets: Mapping[str, TaskSecrets]) -> None:
+    async def _start(self, orders: list[TaskOrder], made: Made, secrets: Mapping[str, TaskSecrets]) -> bool:
+        """Start tasks. Return False where that came too late, since the disk was slow: they are as if never ordered."""
         now = now_ms()
         tasks = [
             Task(
@@ -194,7 +225,12 @@ class Tasks:
             for task in tasks:
                 ending = task.not_started(Reason.CANNOT_STORE, "the node cannot store the task's order", error)
                 self._following.end_unstarted(task, ending)
-            return
+            return True
+        if not self._may_start(made):
+            for task in tasks:
+                del self._tasks[task.order.allocation_id]
+                await self._remove(task.order.allocation_id, partial(task.spool.remove, self._data_dir.trash))
+            return False
         self.share()
         await asyncio.to_thread(self._start_all, tasks)
         self.share()  # another task may have ended meanwhile
@@ -206,6 +242,7 @@ class Tasks:
             else:
                 self._following.logger(task).info("task ordered", command=" ".join(task.order.command)[:200])
                 self._following.follow(task)
+        return True
 
     def _start_all(self, tasks: list[Task]) -> None:
         """Start them in worker threads, since a start waits for the disk. They are not watched yet, so no other thread
@@ -248,6 +285,7 @@ class Tasks:
 
     def recall(self) -> None:
         """Report all that ended once more: masters that were restored from a backup may not know of it."""
+        self.fence.forget()
         for task in self._tasks.values():
             if task.forgotten_at is not None:
                 task.forgotten_at = None

@@ -79,6 +79,7 @@ def offer(
         name=node.name,
         address=address,
         incarnation=incarnation,
+        numbered=True,
         capacity=at_least(minus(node.allocatable, foreign), own),
         gpu_model=labels.get(GPU_MODEL, "").lower() if node.allocatable.gpu_millis else "",
         labels=tuple(sorted(labels.items())),

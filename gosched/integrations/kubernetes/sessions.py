@@ -17,6 +17,8 @@ import grpc
 import structlog
 
 from gosched import __version__
+from gosched.agent.logic.fence import Fence, Made
+from gosched.agent.logic.reconcile import Desired
 from gosched.agent.masters import Connector, NotAMaster, Unreachable
 from gosched.agent.orders import BadOrder, parse_order, parse_stop
 from gosched.core.commands.nodes import RegisterNode
@@ -121,6 +123,8 @@ class NodeSession:
         self.name = name
         self.incarnation = secrets.token_hex(8)
         self.changed = asyncio.Event()
+        #: Which orders count.
+        self.fence = Fence()
         #: The Kubernetes node is gone: the session ends once the masters know that it takes no work.
         self.ends = False
         self._masters = masters
@@ -133,6 +137,7 @@ class NodeSession:
         self._heartbeat_s = heartbeat_ms / 1000
         self._known: RegisterNode | None = None  # what the masters know
         self._said = ""
+        self._number = 0  # of the newest heartbeat
 
     async def run(self) -> None:
         """Talk to the masters until `ends`."""
@@ -204,6 +209,7 @@ class NodeSession:
         answer = await stub.RegisterNode(request, timeout=CALL_TIMEOUT_S)
         self._masters.cluster_id = answer.cluster_id or self._masters.cluster_id
         self._masters.epoch = max(self._masters.epoch, answer.epoch)
+        self.fence.register(answer.registration)
         self._tasks.forget(self.name, answer.forget)
         if answer.stop_first:
             log.warning(
@@ -222,6 +228,7 @@ class NodeSession:
 
     async def _heartbeat(self, channel: Any, stub: Any) -> None:
         assert self._known is not None
+        self._number += 1
         request = node_pb2.HeartbeatRequest(
             node_id=self._known.node_id,
             incarnation=self.incarnation,
@@ -230,6 +237,9 @@ class NodeSession:
             unfit=self._unfit(),
             version=__version__,
             clock_ms=int(time.time() * 1000),
+            registration=self.fence.registration,
+            number=self._number,
+            heard=self.fence.heard,
         )
         call = stub.Heartbeat(request, timeout=CALL_TIMEOUT_S)
         answer = await call
@@ -239,6 +249,10 @@ class NodeSession:
             self._known = None
             self.changed.set()
             return
+        desired = Desired(start=tuple([order.allocation_id for order in answer.start]))
+        made = Made(registration=request.registration, revision=answer.revision)
+        if self.fence.take_answer(desired, made, answer.under_way):
+            return  # the next answer is newer
         self._tasks.forget(self.name, answer.forget)
         stops: list[StopOrder] = []
         starts: list[TaskOrder] = []

@@ -1,7 +1,7 @@
 """The gRPC server that the leader pushes orders to: one for all Kubernetes' nodes.
 
-Invariant: an order counts only for a node that has a session here, its incarnation, and an epoch not below the highest
-seen.
+Invariant: an order counts only for a node that has a session here, its incarnation and registration, and an epoch not
+below the highest seen.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from typing import Any, NoReturn
 
 import grpc
 
+from gosched.agent.logic.fence import Made
+from gosched.agent.logic.reconcile import Desired
 from gosched.agent.orders import MAX_EPOCH_JUMP, BadOrder, parse_order, parse_stop
 from gosched.integrations.kubernetes.sessions import Masters, NodeSession, Obeys
 from gosched.wire.v1 import worker_pb2, worker_pb2_grpc
@@ -32,7 +34,10 @@ class KubeWorker(worker_pb2_grpc.WorkerServiceServicer):
             orders = [parse_order(order) for order in request.orders]
         except BadOrder as error:
             await _refuse(context, grpc.StatusCode.INVALID_ARGUMENT, str(error))
+        desired = Desired(start=tuple([order.allocation_id for order in orders]))
+        made = await self._take(session, desired, request, context)
         self._obeys.start(session.name, orders)
+        session.fence.note(desired, made)
         return worker_pb2.StartTasksResponse()
 
     async def StopTasks(self, request: worker_pb2.StopTasksRequest, context: Any) -> worker_pb2.StopTasksResponse:
@@ -41,6 +46,7 @@ class KubeWorker(worker_pb2_grpc.WorkerServiceServicer):
             orders = [parse_stop(order) for order in request.orders]
         except BadOrder as error:
             await _refuse(context, grpc.StatusCode.INVALID_ARGUMENT, str(error))
+        await self._take(session, Desired(stop=tuple(orders)), request, context)
         self._obeys.stop(session.name, orders)
         return worker_pb2.StopTasksResponse()
 
@@ -65,6 +71,13 @@ class KubeWorker(worker_pb2_grpc.WorkerServiceServicer):
             await _refuse(context, grpc.StatusCode.FAILED_PRECONDITION, detail)
         self._masters.epoch = request.epoch
         return session
+
+    async def _take(self, session: NodeSession, desired: Desired, request: _Addressed, context: Any) -> Made:
+        made = Made(registration=request.registration, revision=request.revision)
+        if problem := session.fence.take_push(desired, made):
+            session.changed.set()
+            await _refuse(context, grpc.StatusCode.FAILED_PRECONDITION, f"node {session.name}: {problem}")
+        return made
 
 
 async def _refuse(context: Any, code: grpc.StatusCode, detail: str) -> NoReturn:

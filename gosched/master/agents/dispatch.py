@@ -1,7 +1,7 @@
 """Tells agents at once what was just committed: start these tasks, stop those, freeze or thaw others.
 
-Invariant: only committed facts are told, and a message that gets lost is left to the next heartbeat, which compares
-everything.
+Invariant: only committed facts are told, each message names the registration and the revision that it was made of, and
+one that gets lost is left to the next heartbeat, which compares everything.
 """
 
 from __future__ import annotations
@@ -10,16 +10,18 @@ import asyncio
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 import grpc
 import structlog
 
 from gosched.core.events import Event, JobFrozen, NodeChanged, TaskChanged
-from gosched.core.records.node import NodeState
+from gosched.core.records.node import Node, NodeState
 from gosched.core.records.task import TaskState
 from gosched.core.state.cluster_state import ClusterState
 from gosched.master.agents.orders import Orders, stop_order
 from gosched.master.agents.secret_opener import NotYet, SecretOpener
+from gosched.master.agents.talks import Talks
 from gosched.master.base.channels import Channels
 from gosched.observe.tracing import now_ns
 from gosched.observe.tracing_leader import LeaderTraces
@@ -57,6 +59,8 @@ class Dispatcher:
         self._channels = channels
         self._traces = traces
         self._secrets = secrets
+        #: What agents have been told, and have said.
+        self.talks = Talks()
         self._orders = Orders()
         self._epoch = 0
         self._due: dict[str, _Due] = {}
@@ -66,6 +70,7 @@ class Dispatcher:
     def begin(self, epoch: int) -> None:
         """Tell again what the leader before may not have told."""
         self._epoch = epoch
+        self.talks.begin()
         state = self._state
         for allocation in state.allocations.values():
             self._note(allocation.node_id, allocation.id, state.tasks[allocation.task_id].state)
@@ -91,6 +96,7 @@ class Dispatcher:
                         self._note_freeze(task.node_id, task.allocation_id)
             elif isinstance(event, NodeChanged) and event.after is NodeState.DEAD:
                 self._drop_channel(event.node_id)
+                self.talks.drop(event.node_id)
 
     @property
     def _state(self) -> ClusterState:
@@ -131,28 +137,45 @@ class Dispatcher:
 
     async def _send(self, node_id: str, due: _Due) -> None:
         node = self._state.nodes.get(node_id)
-        if node is None or node.state is NodeState.DEAD:
+        if node is None or node.state is NodeState.DEAD or node.away_ms:
             return
         stub = worker_pb2_grpc.WorkerServiceStub(self._channels.to_agent(node))
-        header = {
-            "epoch": self._epoch,
-            "node_id": node_id,
-            "incarnation": node.incarnation,
-            "cluster_id": self._state.cluster_id,
-        }
         for ids in _chunks(self._those_in(due.stop, TaskState.STOPPING)):
             stops = [to_message(stop_order(self._state, self._state.allocations[i]), worker_pb2.StopOrder) for i in ids]
-            request = worker_pb2.StopTasksRequest(orders=stops, **header)  # type: ignore[arg-type]
+            request = worker_pb2.StopTasksRequest(orders=stops, **self._header(node))
             await stub.StopTasks(request, timeout=CALL_TIMEOUT_S)
         for ids in _chunks(self._those_in(due.start, TaskState.PLACED)):
-            for start in self._start_requests(ids):
-                start.MergeFrom(worker_pb2.StartTasksRequest(**header))  # type: ignore[arg-type]
-                with self._traced(node_id, [order.allocation_id for order in start.orders]):
+            for start in self._start_requests([i for i in ids if not self.talks.is_told(node, i)]):
+                start.MergeFrom(worker_pb2.StartTasksRequest(**self._header(node)))
+                pushed = [order.allocation_id for order in start.orders]
+                with self._traced(node_id, pushed), self._told(node, pushed, start.revision):
                     await stub.StartTasks(start, timeout=CALL_TIMEOUT_S)
         freeze, thaw = self._freeze_and_thaw(due.frozen)
         if freeze or thaw:
-            both = worker_pb2.FreezeTasksRequest(freeze=freeze, thaw=thaw, **header)  # type: ignore[arg-type]
+            both = worker_pb2.FreezeTasksRequest(freeze=freeze, thaw=thaw, **self._header(node))
             await stub.FreezeTasks(both, timeout=CALL_TIMEOUT_S)
+
+    def _header(self, node: Node) -> dict[str, Any]:
+        """Return what every message says of itself. The node is as it was when this round of messages began, so that
+        none counts under a later registration."""
+        return {
+            "epoch": self._epoch,
+            "node_id": node.id,
+            "incarnation": node.incarnation,
+            "cluster_id": self._state.cluster_id,
+            "registration": node.registration,
+            "revision": self._state.revision,
+        }
+
+    @contextmanager
+    def _told(self, node: Node, pushed: list[str], revision: int) -> Iterator[None]:
+        self.talks.push(node, pushed)
+        obeyed = False
+        try:
+            yield
+            obeyed = True
+        finally:
+            self.talks.pushed(node, pushed, revision, obeyed=obeyed)
 
     def _start_requests(self, ids: Iterable[str]) -> Iterator[worker_pb2.StartTasksRequest]:
         """Yield requests to start those of the allocations that are still to be started, none with more values of

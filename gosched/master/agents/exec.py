@@ -51,6 +51,7 @@ class Execs:
         to_agent = scheduler_pb2.ExecStart()
         to_agent.CopyFrom(start)
         to_agent.allocation_id = task.allocation_id
+        to_agent.registration, to_agent.epoch = node.registration, state.epoch
         self._open += 1
         try:
             async with asyncio.timeout(DIAL_S):

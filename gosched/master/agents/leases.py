@@ -23,6 +23,7 @@ class Leases:
         self._ends: dict[str, float] = {}
         self._heard: dict[str, float] = {}
         self._given_up: set[str] = set()
+        self._awaited: set[str] = set()  # those whose agents were stopped
         self._checked = clock.monotonic_s()
         self._confirmed = -math.inf
 
@@ -37,6 +38,7 @@ class Leases:
         self._ends = dict.fromkeys(nodes, now + self._first_s)
         self._heard = {}
         self._given_up = set()
+        self._awaited = set()
         self._confirmed = -math.inf
 
     def confirmed(self, at_s: float) -> None:
@@ -52,10 +54,22 @@ class Leases:
         self._heard[node] = now
         self._ends[node] = max(now + self._timeout_s, self._ends.get(node, 0.0))
 
+    def wait_for(self, node: str, wait_s: float) -> None:
+        """Let the node live for so long without a heartbeat: its agent was stopped, and has promised as much to its
+        tasks."""
+        self._ends[node] = max(self._clock.monotonic_s() + wait_s, self._ends.get(node, 0.0))
+        self._awaited.add(node)
+
+    def is_back(self, node: str) -> None:
+        """End that wait with the first heartbeat of a new registration, whose answer has set its tasks another end."""
+        if node in self._awaited:
+            self.drop(node)
+
     def drop(self, node: str) -> None:
         self._ends.pop(node, None)
         self._heard.pop(node, None)
         self._given_up.discard(node)
+        self._awaited.discard(node)
 
     def is_given_up(self, node: str) -> bool:
         """Return whether the node is about to be counted as dead, or has been: it must be given no lease."""

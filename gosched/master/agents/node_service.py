@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeGuard
+from typing import Any
 
 import grpc
 import structlog
@@ -18,6 +18,7 @@ from gosched.config import MasterSettings
 from gosched.core.access import Permission, job_object
 from gosched.core.commands.command import Body
 from gosched.core.commands.nodes import (
+    AwaitNode,
     ControlNode,
     LabelNode,
     NodeAction,
@@ -26,24 +27,22 @@ from gosched.core.commands.nodes import (
     TaskReport,
 )
 from gosched.core.limits import MAX_LOST_AT_ONCE, MAX_NAME_LENGTH, MAX_TASKS
-from gosched.core.orders import StopOrder
 from gosched.core.outcome import Accepted, Rejected
 from gosched.core.reasons import Reason, RefusalReason
 from gosched.core.records.node import ClosedBy, Node, NodeState
+from gosched.core.records.task import TaskState
 from gosched.core.resources import ZERO
-from gosched.core.spec.job_spec import OnDisconnect
 from gosched.core.spec.placement_rules import Taint
-from gosched.core.state.cluster_state import ClusterState
+from gosched.master.agents.answers import Answers, holds_tasks_with_lease, without_orders
 from gosched.master.agents.joined_labels import bound_labels
 from gosched.master.agents.leases import Leases
 from gosched.master.agents.live_usage import LiveUsage
 from gosched.master.agents.node_control import UnfitNodes, check_request_id, control_command, staying_jobs
 from gosched.master.agents.observations import node_usage, observations, registration, spark_progress
-from gosched.master.agents.orders import Orders, stop_order
 from gosched.master.agents.reconcile import Verdict, compare
 from gosched.master.agents.revocation_news import RevocationNews
-from gosched.master.agents.secret_opener import NotYet, SecretOpener
 from gosched.master.agents.spark_scaling import scale_applications
+from gosched.master.agents.talks import Talks
 from gosched.master.base.access import Access
 from gosched.master.base.callers import Caller, denied
 from gosched.master.base.channels import Channels
@@ -53,7 +52,7 @@ from gosched.master.base.leadership import Leadership
 from gosched.master.base.proposals import Proposals
 from gosched.replication.interface import Replication
 from gosched.state_machine.joining import why_shut_out
-from gosched.wire.codec import fill, map_pairs, to_message
+from gosched.wire.codec import fill, map_pairs
 from gosched.wire.roles import ANY_NODE, Role
 from gosched.wire.v1 import node_pb2, node_pb2_grpc, worker_pb2, worker_pb2_grpc
 
@@ -64,7 +63,6 @@ FOREIGN_ADVICE = (
 MAX_LEFTOVERS_NAMED = 20  # in a line of the log
 MAX_REPORTS = 256  # in one command: each may carry a long detail
 MAX_LOG_JOBS = 256  # that a heartbeat asks about
-MAX_START_BYTES = 1024 * 1024  # of start orders in one heartbeat; the others follow with the next one
 
 log = structlog.get_logger()
 
@@ -81,10 +79,8 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
     clock: StateClock
     settings: MasterSettings
     access: Access
-    secrets: SecretOpener
-    orders: Orders = field(default_factory=Orders)
-    # Node -> the epoch of its last heartbeat, and what that one should have named and did not.
-    missing: dict[str, tuple[int, Sequence[str]]] = field(default_factory=dict)
+    talks: Talks
+    answers: Answers
     revoked: RevocationNews = field(default_factory=RevocationNews)
 
     async def RegisterNode(self, request: node_pb2.RegisterNodeRequest, context: Any) -> node_pb2.RegisterNodeResponse:
@@ -121,6 +117,10 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
             )
         )
         self._check_kept(request.node_id)
+        node = self.replication.state.nodes.get(request.node_id)
+        if node is None or node.state is NodeState.DEAD or node.incarnation != request.incarnation:
+            raise unavailable("the node has died or registered anew meanwhile; ask again")
+        answer.registration = node.registration
         self.leases.renew(request.node_id)
         answer.lease_ms = self.leases.timeout_ms
         return answer
@@ -128,38 +128,36 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
     async def Heartbeat(self, request: node_pb2.HeartbeatRequest, context: Any) -> node_pb2.HeartbeatResponse:
         epoch, state = self.leadership.epoch, self.replication.state
         node = state.nodes.get(request.node_id)
-        if node is None or not _is_alive(node, request.incarnation):
-            return node_pb2.HeartbeatResponse(
-                epoch=epoch, register_again=True, cluster_id=state.cluster_id, lineage=state.lineage
-            )
+        if node is None or not _is_of(request, node):
+            return without_orders(state, epoch, register_again=True)
         self._check_own_node(request.node_id, node.name, context)
         self._check_kept(request.node_id)
+        if self.talks.is_late(node, request.number) or (node.away_ms and not request.goodbye):
+            raise unavailable("a later heartbeat of the node was answered: this one does not count")
+        if not node.away_ms:
+            self.leases.is_back(request.node_id)
         self.leases.renew(request.node_id)
         self.clock.heard_agent(request.node_id, request.clock_ms)
         observed = observations(request.tasks)
+        if request.goodbye:
+            return await self._await_return(request, node, observed, epoch)
         spark = spark_progress(request.spark, observed)
         version = request.version[:MAX_NAME_LENGTH]
         self.usage.take(request.node_id, node_usage(request.usage), observed, version, spark)
-        missed_in, missing = self.missing.pop(request.node_id, (0, ()))
-        verdict = compare(state, request.node_id, observed, missing if missed_in == epoch else ())
-        if verdict.missing:
-            self.missing[request.node_id] = (epoch, verdict.missing)
+        known = request.epoch in (0, epoch)  # 0: the agent does not say
+        verdict = compare(state, node.id, observed, self.talks.missing(node, epoch) if known else ())
+        self.talks.note_missing(node, epoch if known else 0, verdict.missing)
+        compared_at = state.revision
         await self.unfit.take(state.nodes[request.node_id], request.unfit, epoch)  # first: what it lost may come again
         await scale_applications(self.proposals, state, request.node_id, spark, epoch)
-        if verdict.reports:
-            if not await self._commit(request, verdict.reports, epoch):
-                return node_pb2.HeartbeatResponse(
-                    epoch=epoch, register_again=True, cluster_id=state.cluster_id, lineage=state.lineage
-                )
-            verdict = compare(self.replication.state, request.node_id, observed)
-        if _holds_tasks_with_lease(self.replication.state, request.node_id):
+        if verdict.reports and not await self._commit(request, verdict.reports, epoch):
+            return without_orders(state, epoch, register_again=True)
+        if holds_tasks_with_lease(self.replication.state, request.node_id):
             await self._confirm(epoch)
         self._check_kept(request.node_id)
-        answer = self._answer(verdict, epoch, context.caller.address)
-        known = self.replication.state.jobs
-        answer.forgotten_jobs.extend(job for job in request.log_jobs[:MAX_LOG_JOBS] if job not in known)
-        self.revoked.tell(answer, self.replication.state, request.revoked_etag)
-        return answer
+        if self.replication.state.revision != compared_at:
+            verdict = compare(self.replication.state, node.id, observed)
+        return self._answer(request, verdict, epoch, context.caller.address)
 
     async def CordonNode(self, request: node_pb2.ControlNodeRequest, context: Any) -> node_pb2.ControlNodeResponse:
         return await self._control(request, NodeAction.CORDON)
@@ -336,6 +334,34 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
                 reason=RefusalReason.NODE_ID_IN_USE,
             )
 
+    async def _await_return(
+        self, request: node_pb2.HeartbeatRequest, node: Node, observed: Sequence[TaskReport], epoch: int
+    ) -> node_pb2.HeartbeatResponse:
+        """Take an agent's goodbye: no more work for the node, and its tasks wait for its return. What it has not got
+        yet, and takes no more, is placed elsewhere."""
+        answer = without_orders(self.replication.state, epoch)
+        away_ms = self.settings.lease.goodbye_ms
+        if not node.registration or not away_ms:
+            return answer
+        accepted(
+            await self.proposals.propose(
+                AwaitNode(
+                    node_id=node.id, incarnation=node.incarnation, registration=node.registration, for_ms=away_ms
+                ),
+                epoch=epoch,
+            )
+        )
+        self.leases.wait_for(node.id, away_ms / 1000)
+        verdict = compare(self.replication.state, node.id, observed)
+        detail = "the node's agent was stopped before the task came to it"
+        never = [
+            TaskReport(allocation_id=i, state=TaskState.LOST, reason=Reason.NODE_FAULT, detail=detail)
+            for i in verdict.start
+        ]
+        await self._commit(request, [*verdict.reports, *never], epoch)
+        answer.lease_ms, answer.away_ms = self.leases.timeout_ms, away_ms
+        return answer
+
     async def _commit(self, request: node_pb2.HeartbeatRequest, reports: Sequence[TaskReport], epoch: int) -> bool:
         """Commit the reports. Return False when the node is not counted as alive under this incarnation any more."""
         for start in range(0, len(reports), MAX_REPORTS):
@@ -343,49 +369,36 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
                 node_id=request.node_id,
                 incarnation=request.incarnation,
                 reports=tuple(reports[start : start + MAX_REPORTS]),
+                registration=request.registration,
             )
             if isinstance(await self.proposals.propose(command, epoch=epoch), Rejected):
                 return False
         return True
 
-    def _answer(self, verdict: Verdict, epoch: int, asked_from: str) -> node_pb2.HeartbeatResponse:
+    def _answer(
+        self, request: node_pb2.HeartbeatRequest, verdict: Verdict, epoch: int, asked_from: str
+    ) -> node_pb2.HeartbeatResponse:
+        """Return the answer. The node may have died while the reports were committed."""
         state = self.replication.state
-        answer = node_pb2.HeartbeatResponse(
+        node = state.nodes.get(request.node_id)
+        if node is None or not _is_of(request, node):
+            return without_orders(state, epoch, register_again=True)
+        answer = self.answers.make(
+            state,
+            node,
+            verdict,
             epoch=epoch,
-            forget=verdict.forget,
-            freeze=verdict.freeze,
-            thaw=verdict.thaw,
             lease_ms=self.leases.timeout_ms,
-            cluster_id=state.cluster_id,
-            masters=[master.grpc_address for master in state.masters.values() if master.grpc_address],
-            lineage=state.lineage,
+            heard=request.heard,
+            by_way_of=asked_from or "?",
         )
-        size = 0
-        for allocation_id in verdict.start:
-            if size > MAX_START_BYTES:
-                break
-            try:
-                secrets = self.secrets.of(state, state.allocations[allocation_id], by_way_of=asked_from or "?")
-            except NotYet:
-                continue
-            order = to_message(self.orders.start(state, state.allocations[allocation_id]), worker_pb2.TaskOrder)
-            size += order.ByteSize()
-            answer.start.append(order)
-            if secrets is not None:
-                size += secrets.ByteSize()
-                answer.secrets.append(secrets)
-        stops = [stop_order(state, state.allocations[i]) for i in verdict.stop]
-        stops += [StopOrder(allocation_id=i, grace_ms=0, reason=Reason.NOT_EXPECTED) for i in verdict.leftovers]
-        answer.stop.extend(to_message(order, worker_pb2.StopOrder) for order in stops)
+        known = state.jobs
+        answer.forgotten_jobs.extend(job for job in request.log_jobs[:MAX_LOG_JOBS] if job not in known)
+        self.revoked.tell(answer, state, request.revoked_etag)
         return answer
 
 
-def _is_alive(node: Node | None, incarnation: str) -> TypeGuard[Node]:
-    return node is not None and node.state is not NodeState.DEAD and node.incarnation == incarnation
-
-
-def _holds_tasks_with_lease(state: ClusterState, node_id: str) -> bool:
-    """Return whether tasks there end by their lease once the node has lost the masters, so that they may be
-    replaced."""
-    held = state.node_allocations.get(node_id, ())
-    return any(state.jobs[state.allocations[a].job_id].spec.on_disconnect is OnDisconnect.STOP for a in held)
+def _is_of(request: node_pb2.HeartbeatRequest, node: Node) -> bool:
+    """Return whether a heartbeat is of the node's present registration."""
+    sender = (request.incarnation, request.registration)
+    return node.state is not NodeState.DEAD and (node.incarnation, node.registration) == sender

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Iterator
 import structlog
 
 from gosched.config import MasterSettings
+from gosched.core.amounts import duration_text
 from gosched.core.commands.cluster import OpenEpoch, PassTime, SetFeatureLevel, SetQueues
 from gosched.core.commands.jobs import DropFinishedJobs
 from gosched.core.commands.nodes import MarkNodeDead
@@ -130,6 +131,9 @@ class Leader:
         """Reset all that follows the state, with no batch in between: the copies are of one revision."""
         self._epoch = epoch
         self._leases.begin(node.id for node in self._state.nodes.values() if node.state is not NodeState.DEAD)
+        for node in self._state.nodes.values():
+            if node.away_ms:
+                self._leases.wait_for(node.id, node.away_ms / 1000)
         self._usage.begin()
         self._cycles.reset()
         self._schedules.reset()
@@ -231,11 +235,17 @@ class Leader:
 
     async def _give_up(self, node_id: str, epoch: int) -> None:
         """Declare a node dead, by as many commands as its tasks need."""
-        reason = f"no heartbeat for {self._settings.lease.node_timeout_ms // 1000} s"
+        silent = f"no heartbeat for {self._settings.lease.node_timeout_ms // 1000} s"
         while (node := self._state.nodes.get(node_id)) is not None and node.state is not NodeState.DEAD:
-            outcome = await self._proposals.propose(
-                MarkNodeDead(node_id=node_id, incarnation=node.incarnation, reason=reason), epoch=epoch
+            dead = MarkNodeDead(
+                node_id=node_id,
+                incarnation=node.incarnation,
+                reason=f"its agent was stopped, and not started within {duration_text(node.away_ms)}"
+                if node.away_ms
+                else silent,
+                registration=node.registration,
             )
+            outcome = await self._proposals.propose(dead, epoch=epoch)
             if isinstance(outcome, Rejected):
                 log.info("node not given up", node=node_id, why=outcome.detail)
                 return
