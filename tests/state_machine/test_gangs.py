@@ -38,12 +38,13 @@ def running(c: Cluster, wanted=None) -> str:
 
 def test_a_job_whose_tasks_all_succeed_succeeds(c):
     running(c)
-    c.report("j1", 0, T.SUCCEEDED, 0, ended_at_ms=77)
+    ended_at_ms = c.state.clock_ms
+    c.report("j1", 0, T.SUCCEEDED, 0, ended_at_ms=ended_at_ms)
     assert c.job("j1").state is JobState.RUNNING
     c.report("j1", 1, T.SUCCEEDED, 0)
     job = c.job("j1")
     assert (job.state, job.exit_code, job.ended_at_ms) == (JobState.SUCCEEDED, 0, c.state.clock_ms)
-    assert c.tasks("j1")[0].ended_at_ms == 77
+    assert c.tasks("j1")[0].ended_at_ms == ended_at_ms
     assert c.state.usage == {"n1": ZERO, "n2": ZERO}
     assert [type(e) for e in c.events] == [TaskChanged, JobChanged]
 

@@ -117,3 +117,55 @@ def test_elastic_tasks_that_wait_end_with_a_job_whose_time_is_up(c):
     assert c.task_states("j1") == [T.STOPPING, T.PENDING, T.PENDING]
     c.report("j1", 0, T.KILLED)
     assert c.task_states("j1") == [T.KILLED] * 3
+
+
+def late_job(c: Cluster, **more: object) -> int:
+    """Return the moment of its timeout: its node was not heard of before it had passed."""
+    c.submit(spec("train", group(), timeout_ms=1000, **more), "j1")
+    c.place("j1", "n1")
+    c.report("j1", 0, T.RUNNING, started_at_ms=c.state.clock_ms)
+    due = c.job("j1").placed_at_ms + 1000
+    assert pass_time(c, due + 9000)
+    assert c.task_states("j1") == [T.STOPPING]
+    return due
+
+
+def test_a_job_that_ended_before_its_timeout_and_is_heard_of_later_has_succeeded_then(c):
+    due = late_job(c)
+    c.report("j1", 0, T.SUCCEEDED, 0, ended_at_ms=due)
+    job = c.job("j1")
+    assert (job.state, job.reason, job.detail, job.ended_at_ms) == (JobState.SUCCEEDED, "", "", due)
+    assert job.end_known_at_ms == c.state.clock_ms
+
+
+def test_a_job_that_failed_before_its_timeout_and_is_heard_of_later_is_tried_again(c):
+    due = late_job(c, retry=RetryPolicy(max_restarts=1, when=(RetryCause.FAILED,)))
+    c.report("j1", 0, T.FAILED, 3, ended_at_ms=due - 1)
+    assert (c.job("j1").state, c.job("j1").attempt) == (JobState.PENDING, 2)
+
+
+@pytest.mark.parametrize(("state", "later_ms"), [(T.SUCCEEDED, 1), (T.KILLED, 0)])
+def test_a_job_that_ended_later_or_was_stopped_has_met_its_timeout(c, state, later_ms):
+    due = late_job(c)
+    c.report("j1", 0, state, 0, ended_at_ms=due + later_ms)
+    assert (c.job("j1").state, c.job("j1").reason) == (JobState.FAILED, "TIMEOUT")
+
+
+def test_a_deadline_that_was_kept_is_not_missed_though_the_end_is_heard_of_later(c):
+    c.submit(spec("train", group(), deadline_in_ms=1000), "j1")
+    c.place("j1", "n1")
+    deadline = c.job("j1").deadline_ms
+    assert pass_time(c, deadline + 9000)
+    assert c.job("j1").deadline_missed
+    c.report("j1", 0, T.SUCCEEDED, 0, ended_at_ms=deadline)
+    assert not c.job("j1").deadline_missed
+
+
+def test_times_of_an_agent_are_taken_as_far_as_they_can_be_true(c):
+    c.submit(spec("train", group(count=2)), "j1")
+    c.place("j1", "n1")
+    placed = c.job("j1").placed_at_ms
+    c.report("j1", 0, T.SUCCEEDED, 0, started_at_ms=placed - 50, ended_at_ms=placed - 20)
+    c.report("j1", 1, T.SUCCEEDED, 0, started_at_ms=1 << 50, ended_at_ms=1 << 51)
+    now = c.state.clock_ms
+    assert [(t.started_at_ms, t.ended_at_ms) for t in c.tasks("j1")] == [(placed, placed), (now, now)]
