@@ -46,6 +46,7 @@ def node_text(node: Json) -> str:
         ("Node", f"{node['id']} ({node['name']}, {node['address']})"),
         ("State", coloured(node["state"]) + _why(node)),
         ("Drain", f"remaining tasks are stopped at {node['drain_by']} ({_in(node)})" if node["drain_by"] else ""),
+        ("Agent", f"stopped; its tasks wait for it, {seconds_text(node['away_s'])} in all" if node["away_s"] else ""),
         ("Failed", f"{', '.join(node['failing'])}: recently, because of the node" if node["failing"] else ""),
         ("Heartbeat", _heard(node)),
         ("Isolation", node["isolation"] or "everything is enforced"),

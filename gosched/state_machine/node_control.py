@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
+from gosched.core.amounts import duration_text
 from gosched.core.commands.nodes import ControlNode, NodeAction, RemoveNode, TaskReport
 from gosched.core.events import Event, NodeChanged
 from gosched.core.features import FeatureLevel
@@ -27,7 +28,6 @@ from gosched.state_machine import fences
 from gosched.state_machine.evictions import can_spare, evict_gang, evict_tasks
 from gosched.state_machine.retention import forget_node
 
-AWAY = "its agent was stopped, and is awaited"
 EMPTY = "drained"
 _SHOWN = 5  # nodes of one name
 
@@ -126,6 +126,11 @@ def _command_problem(command: ControlNode) -> str:
     )
 
 
+def away_reason(node: Node) -> str:
+    """Return why a node whose agent was stopped takes no work."""
+    return f"its agent was stopped, and is awaited for {duration_text(node.away_ms)}"
+
+
 def find_node(state: ClusterState, id_or_name: str) -> Node | Rejected:
     """Return the node of the id, else of a name that one node alone has."""
     if id_or_name in state.nodes:
@@ -158,7 +163,7 @@ def _close(state: ClusterState, events: list[Event], node: Node, by: ClosedBy, r
 def _open(state: ClusterState, events: list[Event], node: Node) -> None:
     """Open a node; one whose agent is away is opened by that agent's return."""
     if node.away_ms:
-        _close(state, events, replace(node, failing=()), ClosedBy.AGENT, AWAY)
+        _close(state, events, replace(node, failing=()), ClosedBy.AGENT, away_reason(node))
         return
     opened = replace(node, closed_by=ClosedBy.UNSPECIFIED, failing=(), drain_by_ms=0)
     if node.closed_by:

@@ -32,7 +32,7 @@ from gosched.state_machine.evictions import evict_gang
 from gosched.state_machine.gang_fit import HeldByEach
 from gosched.state_machine.gangs import after_ends
 from gosched.state_machine.hardware import cpu_mask, hardware_problem
-from gosched.state_machine.node_control import AWAY
+from gosched.state_machine.node_control import away_reason
 from gosched.state_machine.operator_labels import kept_from_operator
 from gosched.state_machine.retention import forget_dead_nodes
 from gosched.state_machine.size_limits import node_size_refusal
@@ -170,9 +170,10 @@ def await_node(state: ClusterState, command: AwaitNode, events: list[Event]) -> 
     if node is None or node.state is NodeState.DEAD or not _is_of(command, node):
         detail = f"node {command.node_id!a} is not alive under this registration"
         return Rejected(code=Code.STALE_INCARNATION, detail=detail)
-    state.put_node(replace(node, away_ms=command.for_ms))
+    away = replace(node, away_ms=command.for_ms)
+    state.put_node(away)
     if node.state is NodeState.READY:
-        _cordon(state, events, state.nodes[node.id], AWAY)
+        _cordon(state, events, away, away_reason(away))
     return Accepted(subject=node.id)
 
 

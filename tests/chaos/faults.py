@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -49,4 +50,8 @@ def set_faults(file: Path, faults: Faults) -> None:
 
 def environment(file: Path) -> dict[str, str]:
     """For the process that is to meet them."""
-    return {"PYTHONPATH": str(SHIM), "FAULTS_FILE": str(file)}
+    return {"PYTHONPATH": os.pathsep.join([str(SHIM), *_before()]), "FAULTS_FILE": str(file)}
+
+
+def _before() -> list[str]:
+    return [path for path in [os.environ.get("PYTHONPATH", "")] if path]

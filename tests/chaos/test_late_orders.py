@@ -54,8 +54,13 @@ def cut_at_a_push(directory: Path, *, cut_s: float, lease: dict[str, str]) -> tu
         cluster.hosts.join(first.id)
         healed_at = time.monotonic()
         until(lambda: client.get_status().nodes_ready == 2, "the node is back")
-        until(lambda: "an order does not count" in first.log.read_text(), "the old order came", LATEST_S)
+        old_order = ("an order does not count", "task ordered", "came too late")
+        began = first.log.read_text().count(old_order[1])  # the one before the cut
+        until(
+            lambda: sum(first.log.read_text().count(line) for line in old_order) > began, "the old order came", LATEST_S
+        )
         late = time.monotonic() - healed_at
+        assert ledger.read_text() == "2\n"
         client.submit("name: new\ncount: 2\nplacement: {spread: [{level: node, max_skew: 1}]}\nrun: 'true'\n")
         client.wait("new", timeout=60)  # both nodes take new work
         assert ledger.read_text() == "2\n"

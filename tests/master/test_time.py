@@ -19,7 +19,7 @@ from gosched.master.jobs.schedules import Schedules
 from gosched.scheduling.queries.deadline_admission import Admission
 from gosched.wire.v1 import scheduler_pb2
 from tests.master.clock import MINUTE_MS, Ahead
-from tests.master.harness import LIMIT_S, RUNNING, Front, agent, one_master, spec, two_masters, until
+from tests.master.harness import LIMIT_S, RUNNING, SUCCEEDED, Front, agent, one_master, spec, two_masters, until
 from tests.master.http_client import get
 
 EVERY_MINUTE = "* * * * *"
@@ -46,6 +46,31 @@ def test_a_job_that_runs_beyond_its_timeout_is_ended(monkeypatch: pytest.MonkeyP
             ahead.by_ms = MINUTE_MS
             await until(lambda: n1.stops)
             assert master.state.jobs[job_id].reason == "TIMEOUT"
+
+    asyncio.run(story())
+
+
+def test_a_new_leader_hears_a_node_before_it_judges_the_timeouts_of_its_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
+    ahead = Ahead(monkeypatch)
+
+    async def story() -> None:
+        async with two_masters() as (cluster, one, two), agent(one) as n1:
+            job_id = (await one.submit(spec(timeout_ms=MINUTE_MS))).job_id
+            await until(lambda: n1.orders)
+            n1.see_all(RUNNING)
+            await n1.beat(one)
+            cluster.elect("m2")
+            await until(lambda: two.state.leader == "m2")
+            due_ms = two.state.jobs[job_id].placed_at_ms + MINUTE_MS
+            ahead.by_ms = 2 * MINUTE_MS
+            await two.submit(spec("other"))  # which moves the state's clock
+            assert two.state.clock_ms > due_ms
+            await asyncio.sleep(1.2)  # longer than TIMER_CHECK_S
+            assert not n1.stops
+            n1.see_all(SUCCEEDED, exit_code=0, ended_at_ms=due_ms - 1)
+            await n1.beat(two)
+            job = two.state.jobs[job_id]
+            assert (job.state, job.ended_at_ms) == (JobState.SUCCEEDED, due_ms - 1)
 
     asyncio.run(story())
 

@@ -82,7 +82,7 @@ def test_a_node_whose_agent_was_stopped_takes_no_work_and_keeps_its_tasks(c: Clu
     c.place("j1", "n1")
     c.accept(wait_for(c))
     assert (n1(c).state, n1(c).closed_by, n1(c).away_ms) == (NodeState.CORDONED, ClosedBy.AGENT, 300_000)
-    assert n1(c).reason == "its agent was stopped, and is awaited"
+    assert n1(c).reason == "its agent was stopped, and is awaited for 5m"
     assert c.task_states("j1") == [TaskState.PLACED] * 2
     assert "came late" in c.reject(registration("n1", numbered=True), Code.CONFLICT)
     c.node("n1", numbered=True, boot="b2")

@@ -19,6 +19,7 @@ node_json = Document(
     "node.gpu_model",
     may_be_unset("node.closed_by"),
     "drain_by=node.drain_by_ms",
+    "node.away_ms",
     "node.failing",
     "node.isolation",
     "node.hardware",

@@ -85,6 +85,10 @@ class Timers:
         self._skip_stale()
         return self._heap[0][0] if self._heap else 0
 
+    def due(self, now_ms: int) -> list[TimerSubject]:
+        """Return that for which something is due, in no order."""
+        return [subject for subject, moment in self._due.items() if moment <= now_ms]
+
     def pop_due(self, now_ms: int) -> TimerSubject | None:
         """Return that for which something has been due for longest, or None; it is to be put again, with what is due
         next."""

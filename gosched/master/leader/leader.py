@@ -22,6 +22,7 @@ from gosched.core.outcome import Rejected
 from gosched.core.records.master import Master
 from gosched.core.records.node import NodeState
 from gosched.core.state.cluster_state import ClusterState
+from gosched.core.state.timers import TimerKind
 from gosched.master.agents.dispatch import Dispatcher
 from gosched.master.agents.leases import CHECK_S, Leases
 from gosched.master.agents.live_usage import LiveUsage
@@ -43,6 +44,7 @@ from gosched.replication.interface import AppliedBatch, Replication
 RETRY_S = 0.1
 RETENTION_CHECK_S = 5.0
 TIMER_CHECK_S = 1.0  # the longest wait for a timer that was set meanwhile
+NEWS_CHECK_S = 0.2  # between two looks at whether agents have told what may have ended in time
 TIMER_REST_S = 0.02  # between two looks at what is due
 
 log = structlog.get_logger()
@@ -86,6 +88,7 @@ class Leader:
         self._cluster_id = cluster_id or new_cluster_id()
         self._notes = notes
         self._left_over = asyncio.Event()  # there are follow-ups
+        self._judges_from_s = 0.0  # by the monotonic clock
         self._epoch = 0  # that this leader's copies (columns, leases, orders) are kept for
         replication.follow(self._on_batch)
 
@@ -130,6 +133,7 @@ class Leader:
     def _begin(self, epoch: int) -> None:
         """Reset all that follows the state, with no batch in between: the copies are of one revision."""
         self._epoch = epoch
+        self._judges_from_s = self._clock.monotonic_s() + self._settings.lease.first_lease_ms / 1000
         self._leases.begin(node.id for node in self._state.nodes.values() if node.state is not NodeState.DEAD)
         for node in self._state.nodes.values():
             if node.away_ms:
@@ -207,10 +211,26 @@ class Leader:
             if due_ms:
                 left_s = (due_ms - max(self._clock.now_ms(), self._state.clock_ms)) / 1000
                 rest_s = min(max(left_s, TIMER_REST_S), TIMER_CHECK_S)
+                if left_s <= 0 and self._awaits_news():
+                    await asyncio.sleep(NEWS_CHECK_S)
+                    continue
                 if left_s <= 0:
                     outcome = accepted(await self._proposals.propose(PassTime(), epoch=epoch))
                     rest_s = TIMER_CHECK_S if outcome.unchanged else TIMER_REST_S
             await self._rest(rest_s)
+
+    def _awaits_news(self) -> bool:
+        """Return whether something is due for a job with a task on a node that this leader has not heard: the task may
+        have ended in time, while no master could be told. Agents have as long to say so as a first lease lasts."""
+        if self._clock.monotonic_s() >= self._judges_from_s:
+            return False
+        state = self._state
+        for subject in state.timers.due(max(self._clock.now_ms(), state.clock_ms)):
+            if subject.kind is TimerKind.JOB:
+                tasks = state.tasks_of(state.jobs[subject.id])
+                if any(task.state.is_active and self._leases.age_ms(task.node_id) < 0 for task in tasks):
+                    return True
+        return False
 
     async def _rest(self, rest_s: float) -> None:
         """Wait; follow-ups end a long rest."""
