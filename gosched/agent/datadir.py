@@ -69,7 +69,6 @@ class DataDir:
             self._epoch = self._heard_epoch = self._read_epoch()
             self._note_place()
             self._reserve_epoch()
-            self._end_absence()
         except (OSError, DataDirError) as error:
             os.close(self._lock)
             raise DataDirError(f"cannot use the data directory {path}: {error}") from error
@@ -134,10 +133,13 @@ class DataDir:
         finally:
             os.close(fd)
 
-    def _end_absence(self) -> None:
-        """Take back the long lease that the masters gave while no agent ran here: from now on they may count on no more
-        than the usual one, and the tasks that end with it do so by then unless this agent reaches them."""
-        until_ms, length_ms = (int(number) for number in (self._read("lease") or "0 0").split())
+    def end_absence(self) -> None:
+        """Take back the long lease that the masters gave while no agent ran here. Call it before the masters hear that
+        one runs: from then on they may count on no more than the usual lease. Raises OSError."""
+        try:
+            until_ms, length_ms = map(int, self._read("lease").split())
+        except ValueError:  # there is none; to supervisors, too, one that cannot be read is over
+            return
         if until_ms > boot_ms() + length_ms:
             self.write_lease(boot_ms() + length_ms, length_ms)
             self._leased_until_ms = 0

@@ -203,6 +203,7 @@ class Session:
             cluster_id=self._data_dir.cluster_id,
         )
         fill(me, request)
+        self._data_dir.end_absence()
         sent_ms, seen = boot_ms(), self._data_dir.epoch
         try:
             answer = await stub.RegisterNode(request, timeout=CALL_TIMEOUT_S)

@@ -60,6 +60,8 @@ class FakeMaster(node_pb2_grpc.NodeServiceServicer):
         self.lineage: list[str] = []
         self.forget_first: list[str] = []
         self.epoch_confirmed = False
+        self.registration = 0
+        self.away_ms = 0
         self.registrations: list[Any] = []
         self.heartbeats: list[Any] = []
         self.beats_before: list[int] = []  # each registration
@@ -117,6 +119,7 @@ class FakeMaster(node_pb2_grpc.NodeServiceServicer):
             lineage=self.lineage,
             forget=self.forget_first,
             epoch_confirmed=self.epoch_confirmed,
+            registration=self.registration,
         )
 
     def Heartbeat(self, request: Any, context: Any) -> Any:
@@ -136,6 +139,7 @@ class FakeMaster(node_pb2_grpc.NodeServiceServicer):
             lineage=self.lineage,
             masters=self.masters,
             forgotten_jobs=self.forgotten_jobs.intersection(request.log_jobs),
+            away_ms=self.away_ms if request.goodbye else 0,
         )
 
     def seen(self, allocation_id: str) -> Any | None:
@@ -228,13 +232,14 @@ class Agent:
         with grpc.insecure_channel(self.identity.address) as channel:
             return getattr(worker_pb2_grpc.WorkerServiceStub(channel), method)(request, timeout=60)
 
-    def run(self, *orders: Any, epoch: int = 1, cluster_id: str = "") -> None:
+    def run(self, *orders: Any, epoch: int = 1, cluster_id: str = "", **more: int) -> None:
         request = worker_pb2.StartTasksRequest(
             epoch=epoch,
             node_id=self.identity.node_id,
             incarnation=self.identity.incarnation,
             orders=orders,
             cluster_id=cluster_id,
+            **more,
         )
         self.call("StartTasks", request)
 
