@@ -11,7 +11,6 @@ from types import MappingProxyType
 from typing import Any, NoReturn
 
 import grpc
-import structlog
 
 from gosched.agent.datadir import DataDir
 from gosched.agent.exec.streams import ExecRefused, Execs, ExecTarget
@@ -163,7 +162,6 @@ class WorkerService(worker_pb2_grpc.WorkerServiceServicer):
             await _refuse(context, grpc.StatusCode.RESOURCE_EXHAUSTED, detail)
         if problem:
             self._ask()
-            structlog.get_logger().info("an order does not count", why=problem, start=list(desired.start))
             detail = f"node {self._node_id} does not obey: {problem}"
             await _refuse(context, grpc.StatusCode.FAILED_PRECONDITION, detail)
 

@@ -300,9 +300,7 @@ class Session:
             problem = await self._tasks.obey(
                 desired, orders, epoch=answer.epoch, made=made, under_way=answer.under_way, secrets=secrets
             )
-            if problem:
-                self._log.info("an answer of a master does not count", why=problem)
-            else:
+            if not problem:
                 self._kept_logs.forget_jobs(answer.forgotten_jobs)
         except OSError as error:
             self._log.error("cannot write to the data directory", why=str(error))

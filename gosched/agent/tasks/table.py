@@ -161,6 +161,8 @@ class Tasks:
                 else self.fence.take_answer(desired, made, under_way)
             )
             if problem:
+                # Here: the caller of an order that comes late has long gone, and nothing else of it is seen.
+                self._log.info("an order does not count", why=problem, start=list(desired.start))
                 return problem
             await asyncio.to_thread(self._data_dir.raise_epoch, epoch)
             starts: list[TaskOrder] = []
