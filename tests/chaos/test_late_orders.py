@@ -37,6 +37,8 @@ def cut_at_a_push(directory: Path, *, cut_s: float, lease: dict[str, str]) -> tu
         cluster.client() as client,
     ):
         (first,) = cluster.agents.values()
+        (master,) = cluster.masters
+        cluster.hosts.keep_way(master, first.id)
         client.submit("name: warm\nrun: 'true'\n")  # so that there is a connection for orders
         client.wait("warm", timeout=60)
         cluster.hosts.cut_off(first.id)
