@@ -17,6 +17,7 @@ class Code(IntEnum):
     STALE_INCARNATION = 5
     CONFLICT = 6
     EXHAUSTED = 7
+    MACHINE_BUG = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,7 +25,8 @@ def set_level(state: ClusterState, command: SetFeatureLevel) -> Outcome:
     unchanged = command.level == state.feature_level and bool(state.cluster_id) and not adds_key
     if command.level > state.feature_level:
         state.raise_level(command.level)
-    state.cluster_id = state.cluster_id or command.cluster_id
+    if not state.cluster_id:
+        state.set_cluster_id(command.cluster_id)
     if adds_key:
-        state.task_key = command.task_key
+        state.set_task_key(command.task_key)
     return Accepted(subject=state.cluster_id, unchanged=unchanged)

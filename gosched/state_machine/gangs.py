@@ -28,7 +28,7 @@ _IN_PLACE = (TaskState.PLACED, TaskState.STARTING, TaskState.RUNNING, TaskState.
 def add_gang(state: ClusterState, events: list[Event], job: Job) -> None:
     """Add a new job and its tasks."""
     state.put_job(job)
-    state.next_sequence = job.sequence + 1
+    state.set_next_sequence(job.sequence + 1)
     rank = 0
     for group in job.spec.groups if job.spec.task_count else ():
         name = group.name

@@ -98,6 +98,7 @@ PAIRS: Mapping[str, str] = {
     "core.records.follow_up.FollowUp": "log_pb2.FollowUp",
     "core.outcome.Answer": "log_pb2.Answer",
     "core.commands.cluster.Noop": "log_pb2.Noop",
+    "core.commands.cluster.Skipped": "log_pb2.Skipped",
     "core.commands.cluster.OpenEpoch": "log_pb2.OpenEpoch",
     "core.commands.cluster.SetFeatureLevel": "log_pb2.SetFeatureLevel",
     "core.commands.cluster.SetQueues": "log_pb2.SetQueues",

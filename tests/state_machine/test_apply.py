@@ -81,7 +81,7 @@ def test_a_bug_leaves_apply_as_a_machine_bug_that_says_where(monkeypatch):
 
     monkeypatch.setattr(jobs, "submit", broken)
     c = Cluster()
-    with pytest.raises(MachineBug, match=r"SubmitJob at revision 2 met a bug \(KeyError: 'oops'\).*its log is intact"):
+    with pytest.raises(MachineBug, match=r"SubmitJob at revision 2 met a bug \(KeyError: 'oops'\)"):
         c.submit(spec())
 
 

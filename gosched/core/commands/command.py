@@ -17,6 +17,7 @@ from gosched.core.commands.cluster import (
     SetQueues,
     SetQuotas,
     SetWindow,
+    Skipped,
 )
 from gosched.core.commands.jobs import CancelJob, ControlJob, DropFinishedJobs, NoteWaitReasons, RunSchedule, SubmitJob
 from gosched.core.commands.join import CreateJoinToken, RenewJoinedNode, RevokeJoinToken, UseJoinToken
@@ -63,6 +64,7 @@ Body = (
     | RevokeJoinToken
     | UseJoinToken
     | RenewJoinedNode
+    | Skipped
 )
 
 
@@ -100,4 +102,5 @@ LEVEL_OF: dict[type[Body], FeatureLevel] = {
     RevokeJoinToken: FeatureLevel.BOUNDED,
     UseJoinToken: FeatureLevel.BOUNDED,
     RenewJoinedNode: FeatureLevel.BOUNDED,
+    Skipped: FeatureLevel.BOUNDED,
 }

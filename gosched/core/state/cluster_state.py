@@ -42,7 +42,7 @@ from gosched.core.state.kept_jobs import KeptJobs
 from gosched.core.state.record_bytes import answer_bytes, content_bytes, fence_bytes, reservation_bytes
 from gosched.core.state.state_digest import StateDigest
 from gosched.core.state.tables import TABLE_OF, TABLES, VALUES, Contents, FrozenState, answer_key
-from gosched.core.state.timers import Timers
+from gosched.core.state.timers import Timers, TimerSubject
 
 
 class ClusterState(Contents):
@@ -75,14 +75,33 @@ class ClusterState(Contents):
         self.timers = Timers()
         #: Counts the changes of bindings, tokens and revoked certificates in this process.
         self.access_changes = 0
+        #: Counts the changes in this process, each before it is made: what raises while it stays changed nothing.
+        self.writes = 0
         #: Bytes, by what holds them.
         self.footprint = Footprint()
         self._digest = StateDigest()
 
     # Cluster
 
+    def set_epoch(self, epoch: int, leader: str) -> None:
+        self.writes += 1
+        self.epoch, self.leader = epoch, leader
+
+    def set_cluster_id(self, cluster_id: str) -> None:
+        self.writes += 1
+        self.cluster_id = cluster_id
+
+    def set_task_key(self, task_key: str) -> None:
+        self.writes += 1
+        self.task_key = task_key
+
+    def set_next_sequence(self, sequence: int) -> None:
+        self.writes += 1
+        self.next_sequence = sequence
+
     def set_configuration(self, configuration: Configuration) -> None:
         """Set the members of the log, and forget masters that are none."""
+        self.writes += 1
         self.configuration = configuration
         self.footprint.put_record("configuration", "", content_bytes(configuration))
         members = [member.id for member in configuration.members]
@@ -91,6 +110,7 @@ class ClusterState(Contents):
 
     def put_master(self, master: Master) -> None:
         """Remember where a master listens; beyond MAX_MASTERS the one that announced itself longest ago is dropped."""
+        self.writes += 1
         self.masters.pop(master.id, None)
         self._put("masters", master.id, master)
         if len(self.masters) > MAX_MASTERS:
@@ -98,11 +118,13 @@ class ClusterState(Contents):
 
     def raise_level(self, level: int) -> None:
         """Raise the feature level: from now on the state is digested, and behaves, as the level says."""
+        self.writes += 1
         self.feature_level = level
         self._digest.forget()
 
     def set_clock(self, clock_ms: int) -> None:
         """Set the clock, once no record has a later moment."""
+        self.writes += 1
         self.clock_ms = clock_ms
         self.order_finished()
         self.kept = KeptJobs()
@@ -111,12 +133,14 @@ class ClusterState(Contents):
 
     def order_finished(self) -> None:
         """Put `finished` in order again, after many records have changed at once."""
+        self.writes += 1
         jobs = self.jobs
         self.finished = dict.fromkeys(sorted(self.finished, key=lambda j: (jobs[j].ended_at_ms, jobs[j].sequence)))
 
     def put_moments(self, table: str, key: str, record: Any) -> None:
         """Replace a record by one that differs in its moments alone. Of the indexes only the timers know of those, and
         `finished`, which `set_clock` puts in order."""
+        self.writes += 1
         getattr(self, table)[key] = record
         if isinstance(record, Job):
             self.timers.put_job(record)
@@ -124,9 +148,18 @@ class ClusterState(Contents):
             self.timers.put_node(record)
         self._digest.touch(self, self.footprint, table, key)
 
+    def pop_due(self) -> TimerSubject | None:
+        """Return that for which something has been due for longest, or None; it is to be put again, with what is due
+        next."""
+        if not 0 < self.timers.next_ms() <= self.clock_ms:
+            return None
+        self.writes += 1
+        return self.timers.pop_due(self.clock_ms)
+
     # Nodes and windows
 
     def put_node(self, node: Node) -> None:
+        self.writes += 1
         self._count_capacity(self.nodes.get(node.id), -1)
         self._count_capacity(node, 1)
         self._put("nodes", node.id, node)
@@ -136,6 +169,7 @@ class ClusterState(Contents):
 
     def drop_node(self, node_id: str) -> None:
         """Remove a node that holds nothing, and that nothing names any more."""
+        self.writes += 1
         self._count_capacity(self.nodes[node_id], -1)
         self._drop("nodes", node_id)
         del self.usage[node_id], self.node_allocations[node_id]
@@ -150,18 +184,22 @@ class ClusterState(Contents):
     # Bindings, tokens, revoked certificates
 
     def put_binding(self, binding: Binding) -> None:
+        self.writes += 1
         self.access_changes += 1
         self._put("bindings", binding.name, binding)
 
     def drop_binding(self, name: str) -> None:
+        self.writes += 1
         self.access_changes += 1
         self._drop("bindings", name)
 
     def put_token(self, token: Token) -> None:
+        self.writes += 1
         self.access_changes += 1
         self._put("tokens", token.id, token)
 
     def drop_token(self, token_id: str) -> None:
+        self.writes += 1
         self.access_changes += 1
         self._drop("tokens", token_id)
 
@@ -176,10 +214,12 @@ class ClusterState(Contents):
     # Revoked certificates
 
     def put_revocation(self, revocation: Revocation) -> None:
+        self.writes += 1
         self.access_changes += 1
         self._put("revocations", revocation.certificate, revocation)
 
     def drop_revocation(self, certificate: str) -> None:
+        self.writes += 1
         self.access_changes += 1
         self._drop("revocations", certificate)
 
@@ -205,6 +245,7 @@ class ClusterState(Contents):
 
     def set_queues(self, queues: tuple[Queue, ...]) -> None:
         """Replace all queues."""
+        self.writes += 1
         for path in [*self.queues]:
             self._drop("queues", path)
         for queue in queues:
@@ -235,6 +276,7 @@ class ClusterState(Contents):
     # Jobs and tasks
 
     def put_job(self, job: Job) -> None:
+        self.writes += 1
         before = self.jobs.get(job.id)
         self.counts.put(before, job)
         job = self.footprint.put_job(before, job)
@@ -255,6 +297,7 @@ class ClusterState(Contents):
 
     def drop_job(self, job_id: str) -> None:
         """Remove a job that has ended, and so holds nothing."""
+        self.writes += 1
         job = self.jobs.pop(job_id)
         for task in job.task_ids():
             self._drop("tasks", task)
@@ -268,6 +311,7 @@ class ClusterState(Contents):
         self._digest.touch(self, self.footprint, "jobs", job_id)
 
     def put_task(self, task: Task) -> None:
+        self.writes += 1
         self.footprint.put_task(self.tasks.get(task.id), task)
         self.tasks[task.id] = task
         self._digest.touch(self, self.footprint, "tasks", task.id)
@@ -283,6 +327,7 @@ class ClusterState(Contents):
 
     def put_allocation(self, allocation: Allocation) -> None:
         """Add an allocation."""
+        self.writes += 1
         self.allocations[allocation.id] = allocation
         node = allocation.node_id
         self.usage[node] = self.usage[node] + allocation.resources
@@ -297,6 +342,7 @@ class ClusterState(Contents):
 
     def set_evicted_for_fence(self, allocation_id: str, evicted_for_fence: str) -> None:
         """Note for which job's fence an allocation is evicted; empty: for none any more."""
+        self.writes += 1
         allocation = self.allocations[allocation_id]
         if allocation.evicted_for_fence:
             self.fenced.count_victim(allocation, -1)
@@ -307,6 +353,7 @@ class ClusterState(Contents):
         self._digest.touch(self, self.footprint, "allocations", allocation_id)
 
     def drop_allocation(self, allocation_id: str) -> None:
+        self.writes += 1
         allocation = self.allocations.pop(allocation_id)
         node = allocation.node_id
         self.usage[node] = self.usage[node] - allocation.resources
@@ -329,6 +376,7 @@ class ClusterState(Contents):
 
     def drop_fence(self, job_id: str) -> None:
         """Remove a fence. Its job is pending again, if it still waits."""
+        self.writes += 1
         fence, job = self.fences[job_id], self.jobs[job_id]
         self._drop("fences", job_id)
         self.footprint.charge(job_id, -fence_bytes(fence))
@@ -337,12 +385,14 @@ class ClusterState(Contents):
             self.pending.setdefault(job_id)
 
     def put_reservation(self, reservation: Reservation) -> None:
+        self.writes += 1
         before = self.reservations.get(reservation.job_id)
         released = reservation_bytes(before) if before is not None else 0
         self.footprint.charge(reservation.job_id, reservation_bytes(reservation) - released)
         self._put("reservations", reservation.job_id, reservation)
 
     def drop_reservation(self, job_id: str) -> None:
+        self.writes += 1
         self.footprint.charge(job_id, -reservation_bytes(self.reservations[job_id]))
         self._drop("reservations", job_id)
 
@@ -350,6 +400,7 @@ class ClusterState(Contents):
 
     def put_answer(self, answer: Answer) -> None:
         """Keep an answer as the newest one of its client, and its client as the one that asked last."""
+        self.writes += 1
         own = self.answers.pop(answer.client_id, {})
         before = own.get(answer.request_id)
         self.footprint.add("answers", answer_bytes(answer) - (answer_bytes(before) if before is not None else 0))
@@ -359,6 +410,7 @@ class ClusterState(Contents):
 
     def drop_oldest_answer(self, client: str) -> None:
         """Forget the oldest answer to the client."""
+        self.writes += 1
         own = self.answers[client]
         oldest = own.pop(next(iter(own)))
         self.footprint.add("answers", -answer_bytes(oldest))
@@ -439,6 +491,7 @@ class ClusterState(Contents):
 
     def _put(self, table: str, key: str, record: Any) -> None:
         """Put a record into a table, its bytes into the footprint; the indexes are the caller's."""
+        self.writes += 1
         getattr(self, table)[key] = record
         size_of = TABLE_OF[table].size_of
         if size_of is not None:
@@ -446,6 +499,7 @@ class ClusterState(Contents):
         self._digest.touch(self, self.footprint, table, key)
 
     def _drop(self, table: str, key: str) -> None:
+        self.writes += 1
         del getattr(self, table)[key]
         if TABLE_OF[table].size_of is not None:
             self.footprint.put_record(table, key, 0)

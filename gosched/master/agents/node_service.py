@@ -27,7 +27,7 @@ from gosched.core.commands.nodes import (
 )
 from gosched.core.limits import MAX_LOST_AT_ONCE, MAX_NAME_LENGTH, MAX_TASKS
 from gosched.core.orders import StopOrder
-from gosched.core.outcome import Accepted, Rejected
+from gosched.core.outcome import Accepted, Code, Rejected
 from gosched.core.reasons import Reason, RefusalReason
 from gosched.core.records.node import ClosedBy, Node, NodeState
 from gosched.core.resources import ZERO
@@ -344,8 +344,15 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
                 incarnation=request.incarnation,
                 reports=tuple(reports[start : start + MAX_REPORTS]),
             )
-            if isinstance(await self.proposals.propose(command, epoch=epoch), Rejected):
+            outcome = await self.proposals.propose(command, epoch=epoch)
+            if not isinstance(outcome, Rejected):
+                continue
+            if outcome.code is not Code.MACHINE_BUG:
                 return False
+            if len(command.reports) > 1:  # one by one: a report that meets a bug keeps no other one out
+                for report in command.reports:
+                    if not await self._commit(request, [report], epoch):
+                        return False
         return True
 
     def _answer(self, verdict: Verdict, epoch: int, asked_from: str) -> node_pb2.HeartbeatResponse:

@@ -22,6 +22,7 @@ _GRPC = {
     Code.STALE_INCARNATION: grpc.StatusCode.FAILED_PRECONDITION,
     Code.CONFLICT: grpc.StatusCode.FAILED_PRECONDITION,
     Code.EXHAUSTED: grpc.StatusCode.RESOURCE_EXHAUSTED,
+    Code.MACHINE_BUG: grpc.StatusCode.INTERNAL,
 }
 
 HTTP_STATUS = {
@@ -34,6 +35,7 @@ HTTP_STATUS = {
     grpc.StatusCode.ABORTED: 412,
     grpc.StatusCode.UNIMPLEMENTED: 501,
     grpc.StatusCode.RESOURCE_EXHAUSTED: 429,
+    grpc.StatusCode.INTERNAL: 500,
     grpc.StatusCode.UNAVAILABLE: 503,
     grpc.StatusCode.DEADLINE_EXCEEDED: 504,
 }
@@ -83,7 +85,9 @@ def busy(detail: str) -> ApiError:
 def accepted(outcome: Outcome) -> Accepted:
     """Return the outcome. Raises ApiError for a rejection."""
     if isinstance(outcome, Rejected):
-        raise ApiError(_GRPC[outcome.code], outcome.detail, reason=RefusalReason.REJECTED)
+        is_bug = outcome.code is Code.MACHINE_BUG
+        reason = RefusalReason.MACHINE_BUG if is_bug else RefusalReason.REJECTED
+        raise ApiError(_GRPC[outcome.code], outcome.detail, reason=reason)
     return outcome
 
 

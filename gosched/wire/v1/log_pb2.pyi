@@ -55,7 +55,7 @@ class CommandBatch(_message.Message):
     def __init__(self, schema: _Optional[int] = ..., proposer: _Optional[str] = ..., proposal: _Optional[int] = ..., commands: _Optional[_Iterable[_Union[Command, _Mapping]]] = ...) -> None: ...
 
 class Command(_message.Message):
-    __slots__ = ("client_id", "request_id", "epoch", "at_ms", "noop", "open_epoch", "set_queues", "announce_master", "submit_job", "cancel_job", "drop_finished_jobs", "register_node", "mark_node_dead", "commit_plan", "report_tasks", "set_quotas", "control_job", "run_schedule", "pass_time", "set_window", "drop_window", "control_node", "set_feature_level", "set_clock", "remove_node", "set_members", "note_wait_reasons", "label_node", "set_bindings", "create_token", "revoke_token", "set_secret", "delete_secret", "reseal_secret", "revoke_certificate", "unrevoke_certificate", "create_join_token", "revoke_join_token", "use_join_token", "renew_joined_node")
+    __slots__ = ("client_id", "request_id", "epoch", "at_ms", "noop", "open_epoch", "set_queues", "announce_master", "submit_job", "cancel_job", "drop_finished_jobs", "register_node", "mark_node_dead", "commit_plan", "report_tasks", "set_quotas", "control_job", "run_schedule", "pass_time", "set_window", "drop_window", "control_node", "set_feature_level", "set_clock", "remove_node", "set_members", "note_wait_reasons", "label_node", "set_bindings", "create_token", "revoke_token", "set_secret", "delete_secret", "reseal_secret", "revoke_certificate", "unrevoke_certificate", "create_join_token", "revoke_join_token", "use_join_token", "renew_joined_node", "skipped")
     CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
@@ -96,6 +96,7 @@ class Command(_message.Message):
     REVOKE_JOIN_TOKEN_FIELD_NUMBER: _ClassVar[int]
     USE_JOIN_TOKEN_FIELD_NUMBER: _ClassVar[int]
     RENEW_JOINED_NODE_FIELD_NUMBER: _ClassVar[int]
+    SKIPPED_FIELD_NUMBER: _ClassVar[int]
     client_id: str
     request_id: str
     epoch: int
@@ -136,7 +137,8 @@ class Command(_message.Message):
     revoke_join_token: RevokeJoinToken
     use_join_token: UseJoinToken
     renew_joined_node: RenewJoinedNode
-    def __init__(self, client_id: _Optional[str] = ..., request_id: _Optional[str] = ..., epoch: _Optional[int] = ..., at_ms: _Optional[int] = ..., noop: _Optional[_Union[Noop, _Mapping]] = ..., open_epoch: _Optional[_Union[OpenEpoch, _Mapping]] = ..., set_queues: _Optional[_Union[SetQueues, _Mapping]] = ..., announce_master: _Optional[_Union[AnnounceMaster, _Mapping]] = ..., submit_job: _Optional[_Union[SubmitJob, _Mapping]] = ..., cancel_job: _Optional[_Union[CancelJob, _Mapping]] = ..., drop_finished_jobs: _Optional[_Union[DropFinishedJobs, _Mapping]] = ..., register_node: _Optional[_Union[RegisterNode, _Mapping]] = ..., mark_node_dead: _Optional[_Union[MarkNodeDead, _Mapping]] = ..., commit_plan: _Optional[_Union[CommitPlan, _Mapping]] = ..., report_tasks: _Optional[_Union[ReportTasks, _Mapping]] = ..., set_quotas: _Optional[_Union[SetQuotas, _Mapping]] = ..., control_job: _Optional[_Union[ControlJob, _Mapping]] = ..., run_schedule: _Optional[_Union[RunSchedule, _Mapping]] = ..., pass_time: _Optional[_Union[PassTime, _Mapping]] = ..., set_window: _Optional[_Union[SetWindow, _Mapping]] = ..., drop_window: _Optional[_Union[DropWindow, _Mapping]] = ..., control_node: _Optional[_Union[ControlNode, _Mapping]] = ..., set_feature_level: _Optional[_Union[SetFeatureLevel, _Mapping]] = ..., set_clock: _Optional[_Union[SetClock, _Mapping]] = ..., remove_node: _Optional[_Union[RemoveNode, _Mapping]] = ..., set_members: _Optional[_Union[SetMembers, _Mapping]] = ..., note_wait_reasons: _Optional[_Union[NoteWaitReasons, _Mapping]] = ..., label_node: _Optional[_Union[LabelNode, _Mapping]] = ..., set_bindings: _Optional[_Union[SetBindings, _Mapping]] = ..., create_token: _Optional[_Union[CreateToken, _Mapping]] = ..., revoke_token: _Optional[_Union[RevokeToken, _Mapping]] = ..., set_secret: _Optional[_Union[SetSecret, _Mapping]] = ..., delete_secret: _Optional[_Union[DeleteSecret, _Mapping]] = ..., reseal_secret: _Optional[_Union[ResealSecret, _Mapping]] = ..., revoke_certificate: _Optional[_Union[RevokeCertificate, _Mapping]] = ..., unrevoke_certificate: _Optional[_Union[UnrevokeCertificate, _Mapping]] = ..., create_join_token: _Optional[_Union[CreateJoinToken, _Mapping]] = ..., revoke_join_token: _Optional[_Union[RevokeJoinToken, _Mapping]] = ..., use_join_token: _Optional[_Union[UseJoinToken, _Mapping]] = ..., renew_joined_node: _Optional[_Union[RenewJoinedNode, _Mapping]] = ...) -> None: ...
+    skipped: Skipped
+    def __init__(self, client_id: _Optional[str] = ..., request_id: _Optional[str] = ..., epoch: _Optional[int] = ..., at_ms: _Optional[int] = ..., noop: _Optional[_Union[Noop, _Mapping]] = ..., open_epoch: _Optional[_Union[OpenEpoch, _Mapping]] = ..., set_queues: _Optional[_Union[SetQueues, _Mapping]] = ..., announce_master: _Optional[_Union[AnnounceMaster, _Mapping]] = ..., submit_job: _Optional[_Union[SubmitJob, _Mapping]] = ..., cancel_job: _Optional[_Union[CancelJob, _Mapping]] = ..., drop_finished_jobs: _Optional[_Union[DropFinishedJobs, _Mapping]] = ..., register_node: _Optional[_Union[RegisterNode, _Mapping]] = ..., mark_node_dead: _Optional[_Union[MarkNodeDead, _Mapping]] = ..., commit_plan: _Optional[_Union[CommitPlan, _Mapping]] = ..., report_tasks: _Optional[_Union[ReportTasks, _Mapping]] = ..., set_quotas: _Optional[_Union[SetQuotas, _Mapping]] = ..., control_job: _Optional[_Union[ControlJob, _Mapping]] = ..., run_schedule: _Optional[_Union[RunSchedule, _Mapping]] = ..., pass_time: _Optional[_Union[PassTime, _Mapping]] = ..., set_window: _Optional[_Union[SetWindow, _Mapping]] = ..., drop_window: _Optional[_Union[DropWindow, _Mapping]] = ..., control_node: _Optional[_Union[ControlNode, _Mapping]] = ..., set_feature_level: _Optional[_Union[SetFeatureLevel, _Mapping]] = ..., set_clock: _Optional[_Union[SetClock, _Mapping]] = ..., remove_node: _Optional[_Union[RemoveNode, _Mapping]] = ..., set_members: _Optional[_Union[SetMembers, _Mapping]] = ..., note_wait_reasons: _Optional[_Union[NoteWaitReasons, _Mapping]] = ..., label_node: _Optional[_Union[LabelNode, _Mapping]] = ..., set_bindings: _Optional[_Union[SetBindings, _Mapping]] = ..., create_token: _Optional[_Union[CreateToken, _Mapping]] = ..., revoke_token: _Optional[_Union[RevokeToken, _Mapping]] = ..., set_secret: _Optional[_Union[SetSecret, _Mapping]] = ..., delete_secret: _Optional[_Union[DeleteSecret, _Mapping]] = ..., reseal_secret: _Optional[_Union[ResealSecret, _Mapping]] = ..., revoke_certificate: _Optional[_Union[RevokeCertificate, _Mapping]] = ..., unrevoke_certificate: _Optional[_Union[UnrevokeCertificate, _Mapping]] = ..., create_join_token: _Optional[_Union[CreateJoinToken, _Mapping]] = ..., revoke_join_token: _Optional[_Union[RevokeJoinToken, _Mapping]] = ..., use_join_token: _Optional[_Union[UseJoinToken, _Mapping]] = ..., renew_joined_node: _Optional[_Union[RenewJoinedNode, _Mapping]] = ..., skipped: _Optional[_Union[Skipped, _Mapping]] = ...) -> None: ...
 
 class Noop(_message.Message):
     __slots__ = ()
@@ -426,6 +428,12 @@ class RenewJoinedNode(_message.Message):
     certificate: str
     shown: str
     def __init__(self, name: _Optional[str] = ..., hosts: _Optional[_Iterable[str]] = ..., ends_at_ms: _Optional[int] = ..., certificate: _Optional[str] = ..., shown: _Optional[str] = ...) -> None: ...
+
+class Skipped(_message.Message):
+    __slots__ = ("kind",)
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    kind: str
+    def __init__(self, kind: _Optional[str] = ...) -> None: ...
 
 class DropWindow(_message.Message):
     __slots__ = ("name",)
