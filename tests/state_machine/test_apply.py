@@ -13,7 +13,7 @@ from gosched.core.records.job import JobState
 from gosched.core.spec.array import Array
 from gosched.core.spec.dependency import Condition, Dependency
 from gosched.core.state.cluster_state import ClusterState
-from gosched.state_machine import MachineBug, answers, jobs
+from gosched.state_machine import answers
 from tests.state_machine.cluster import MASTER, Cluster, spec
 
 
@@ -73,16 +73,6 @@ def test_the_clock_never_goes_back_and_each_command_is_a_revision():
     c.do(Noop(), at_ms=1000)
     c.do(Noop(), at_ms=10)
     assert (c.state.clock_ms, c.state.revision) == (1000, 3)
-
-
-def test_a_bug_leaves_apply_as_a_machine_bug_that_says_where(monkeypatch):
-    def broken(*_: object) -> None:
-        raise KeyError("oops")
-
-    monkeypatch.setattr(jobs, "submit", broken)
-    c = Cluster()
-    with pytest.raises(MachineBug, match=r"SubmitJob at revision 2 met a bug \(KeyError: 'oops'\)"):
-        c.submit(spec())
 
 
 def test_what_comes_of_a_command_is_done_in_the_same_step():
