@@ -7,7 +7,7 @@ committed; and no agent is given a lease that another leader may not know of.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeGuard
 
@@ -37,7 +37,7 @@ from gosched.core.state.cluster_state import ClusterState
 from gosched.master.agents.joined_labels import bound_labels
 from gosched.master.agents.leases import Leases
 from gosched.master.agents.live_usage import LiveUsage
-from gosched.master.agents.node_control import UnfitNodes, check_request_id, control_command, staying_jobs
+from gosched.master.agents.node_control import UnfitNodes, control_command, staying_jobs
 from gosched.master.agents.observations import node_usage, observations, registration, spark_progress
 from gosched.master.agents.orders import Orders, stop_order
 from gosched.master.agents.reconcile import Verdict, compare
@@ -50,7 +50,7 @@ from gosched.master.base.channels import Channels
 from gosched.master.base.clock import StateClock
 from gosched.master.base.errors import ApiError, accepted, parsed, unavailable
 from gosched.master.base.leadership import Leadership
-from gosched.master.base.proposals import Proposals
+from gosched.master.base.proposals import Named, Proposals
 from gosched.replication.interface import Replication
 from gosched.state_machine.joining import why_shut_out
 from gosched.wire.codec import fill, map_pairs, to_message
@@ -174,11 +174,9 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
         return answer
 
     async def RemoveNode(self, request: node_pb2.ControlNodeRequest, context: Any) -> node_pb2.ControlNodeResponse:
-        check_request_id(request)
-        return await self._change(RemoveNode(node_id=request.node), request)
+        return await self._change(lambda: RemoveNode(node_id=request.node), request)
 
     async def LabelNode(self, request: node_pb2.LabelNodeRequest, context: Any) -> node_pb2.ControlNodeResponse:
-        check_request_id(request)
         command = LabelNode(
             node_id=request.node,
             labels=map_pairs(request.labels),
@@ -186,7 +184,7 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
             taints=tuple([parsed(taint, Taint) for taint in request.taints]),
             drop_taints=tuple(request.drop_taints),
         )
-        return await self._change(command, request)
+        return await self._change(lambda: command, request)
 
     async def ListUsage(self, request: node_pb2.ListUsageRequest, context: Any) -> node_pb2.ListUsageResponse:
         state = self.replication.state
@@ -232,14 +230,15 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
                 return
 
     async def _control(self, request: node_pb2.ControlNodeRequest, action: NodeAction) -> node_pb2.ControlNodeResponse:
-        return await self._change(control_command(request, action, self.clock.now_ms()), request)
+        return await self._change(lambda: control_command(request, action, self.clock.now_ms()), request)
 
-    async def _change(
-        self, command: Body, request: node_pb2.ControlNodeRequest | node_pb2.LabelNodeRequest
-    ) -> node_pb2.ControlNodeResponse:
-        taken: Accepted = accepted(
-            await self.proposals.propose(command, client_id=request.client_id, request_id=request.request_id)
-        )
+    async def _change(self, command: Callable[[], Body], request: Named) -> node_pb2.ControlNodeResponse:
+        async def change() -> Accepted:
+            return accepted(
+                await self.proposals.propose(command(), client_id=request.client_id, request_id=request.request_id)
+            )
+
+        taken = await self.proposals.once(request, change)
         revision = self.replication.state.revision
         return node_pb2.ControlNodeResponse(node_id=taken.subject, unchanged=taken.unchanged, revision=revision)
 

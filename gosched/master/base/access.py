@@ -190,8 +190,10 @@ class Access:
             mine = self._mine[key] = tuple([one for one in everything if names(one, identity)])
         return mine
 
-    def check_method(self, caller: Caller, method: str) -> None:
-        """Raises ApiError unless the caller may make this call, on some object at least."""
+    def check_method(self, caller: Caller, method: str, request: Any = None) -> None:
+        """Raises ApiError unless the caller may make this call, on some object at least. The repeat of a request that
+        was answered before (see Proposals.once) is let through: it changes nothing, and its answer is its user's; the
+        change itself may have taken the permission away."""
         needs = method_of(method).needs
         if needs is Needs.NOTHING:
             return
@@ -200,9 +202,15 @@ class Access:
             return
         if needs is Needs.MACHINE:
             raise denied(f"no rule lets users call {method.rpartition('/')[2]}")
+        if self._was_answered(request):
+            return
         judge = may_somewhere if needs in _ON_OBJECTS else may
         if not judge(self.bindings_of(identity), identity, needs):
             raise self._refusal(identity, needs)
+
+    def _was_answered(self, request: Any) -> bool:
+        ids = getattr(request, "client_id", ""), getattr(request, "request_id", "")
+        return bool(ids[1]) and self._replication.state.answer_to(*ids) is not None
 
     def may(self, caller: Caller, permission: Permission, on: Object = CLUSTER) -> bool:
         """Return whether the caller may do this. Raises ApiError for a token that has ended."""

@@ -91,6 +91,14 @@ def accepted(outcome: Outcome) -> Accepted:
     return outcome
 
 
+def tried(outcome: Outcome) -> Accepted:
+    """Return the outcome of what a leader repeats by itself. One that met a bug has changed nothing, and is no reason
+    to lead no more. Raises ApiError for another rejection."""
+    if isinstance(outcome, Rejected) and outcome.code is Code.MACHINE_BUG:
+        return Accepted(unchanged=True)
+    return accepted(outcome)
+
+
 def parsed(message: Message, kind: type[R]) -> R:
     """Return the record of a message from outside. Raises ApiError."""
     try:

@@ -44,7 +44,7 @@ class Admissions:
         self._lock = asyncio.Lock()
 
     @asynccontextmanager
-    async def submission(self, spec: JobSpec, client_id: str, request_id: str) -> AsyncIterator[Submission]:
+    async def submission(self, spec: JobSpec) -> AsyncIterator[Submission]:
         """Give the command, to be applied before the block ends. Raises ApiError for a deadline that must be kept and
         cannot be."""
         if spec.cron or not (spec.deadline_at_ms or spec.deadline_in_ms):
@@ -53,8 +53,7 @@ class Admissions:
             job_id = new_job_id(self._clock.now_ms())
             await self._locked()
             try:
-                repeated = request_id and self._state.answer_to(client_id, request_id) is not None
-                if repeated or not _may_be_new(self._state, spec):
+                if not _may_be_new(self._state, spec):
                     yield Submission(command=SubmitJob(job_id=job_id, spec=spec))
                 else:
                     yield await self._admitted(job_id, spec)

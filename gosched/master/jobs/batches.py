@@ -54,6 +54,8 @@ class _Part:
     spec: JobSpec | None = None
     size: int = 0
     outcome: scheduler_pb2.SubmitOutcome = field(default_factory=scheduler_pb2.SubmitOutcome)
+    #: By an earlier try of the batch: its outcome is the first answer.
+    was_answered: bool = False
 
     @property
     def is_open(self) -> bool:
@@ -87,7 +89,8 @@ class Batches:
         _check_request(request)
         async with self._place():
             parts = await self._checked(request, check)
-            if not request.all_or_nothing or _all_or_none(parts):
+            has_begun = any(part.was_answered for part in parts)
+            if not request.all_or_nothing or has_begun or _all_or_none(parts):
                 await self._submit(request, parts, named)
                 await self._warn(parts)
         outcomes = [part.outcome for part in parts]
@@ -109,8 +112,8 @@ class Batches:
         """Return the parts of a batch; those that were found wrong have their outcome."""
         await self._proposals.barrier()
         state = self._replication.state
-        ids = [_request_id(request, place) for place in range(len(request.specs))]
-        has_begun = any(state.answer_to(request.client_id, number) is not None for number in ids if number)
+        first = [self._first_answer(request, place) for place in range(len(request.specs))]
+        has_begun = any(first)
         known_names: dict[str, int] = {}
         parts: list[_Part] = []
         deadlines = 0
@@ -119,6 +122,11 @@ class Batches:
             parts.append(part)
             try:
                 part.spec, part.size = spec_of(message), message.ByteSize()
+                if (answer := first[place]) is not None:
+                    part.was_answered = True
+                    _take(part, answer)
+                    known_names.setdefault(part.spec.name, place)
+                    continue
                 check(part.spec)
                 at_once = request.all_or_nothing or state.feature_level < FeatureLevel.BOUNDED  # see Proposals
                 if at_once and (found := check_job(part.spec, state.feature_level)):
@@ -136,12 +144,16 @@ class Batches:
             raise invalid(f"{deadlines} of the jobs have a deadline; at most {MAX_DEADLINES} may have one in a batch")
         return parts
 
+    def _first_answer(self, request: scheduler_pb2.SubmitJobsRequest, place: int) -> Outcome | None:
+        named = scheduler_pb2.SubmitJobRequest(client_id=request.client_id, request_id=_request_id(request, place))
+        return self._proposals.first_answer(named)
+
     async def _submit(self, request: scheduler_pb2.SubmitJobsRequest, parts: Sequence[_Part], named: Named) -> None:
         taken = 0
         texts = (request.client_id, request.request_id, request.user)
         overhead = _COMMAND_BYTES + sum([len(text.encode()) for text in texts]) + 4 * MAX_NAME_LENGTH
         try:
-            for group in _groups([part for part in parts if part.is_open], overhead):
+            for group in _groups([part for part in parts if part.is_open and not part.was_answered], overhead):
                 if _has_deadline(_known(group[0])):
                     await self._submit_one(request, group[0], named)
                 else:
@@ -176,7 +188,7 @@ class Batches:
     async def _submit_one(self, request: scheduler_pb2.SubmitJobsRequest, part: _Part, named: Named) -> None:
         number = _request_id(request, part.place)
         try:
-            async with self._admissions.submission(_known(part), request.client_id, number) as submission:
+            async with self._admissions.submission(_known(part)) as submission:
                 commands = [(number, named(submission.command))]
                 outcomes = await self._proposals.propose_group(commands, client_id=request.client_id)
         except ApiError as error:

@@ -17,7 +17,7 @@ from gosched.core.commands.jobs import DropFinishedJobs
 from gosched.core.commands.nodes import MarkNodeDead
 from gosched.core.events import ClockSet, NodeChanged
 from gosched.core.features import NEWEST_LEVEL, FeatureLevel
-from gosched.core.outcome import Accepted, Code, Outcome, Rejected
+from gosched.core.outcome import Rejected
 from gosched.core.records.master import Master
 from gosched.core.records.node import NodeState
 from gosched.core.state.cluster_state import ClusterState
@@ -27,7 +27,7 @@ from gosched.master.agents.live_usage import LiveUsage
 from gosched.master.agents.node_control import UnfitNodes
 from gosched.master.base.cancel import cancel_all
 from gosched.master.base.clock import Clock
-from gosched.master.base.errors import ApiError, accepted
+from gosched.master.base.errors import ApiError, accepted, tried
 from gosched.master.base.ids import new_cluster_id, new_task_key
 from gosched.master.base.leadership import Leadership
 from gosched.master.base.proposals import Proposals
@@ -204,7 +204,7 @@ class Leader:
                 left_s = (due_ms - max(self._clock.now_ms(), self._state.clock_ms)) / 1000
                 rest_s = min(max(left_s, TIMER_REST_S), TIMER_CHECK_S)
                 if left_s <= 0:
-                    outcome = _bug_passed(await self._proposals.propose(PassTime(), epoch=epoch))
+                    outcome = tried(await self._proposals.propose(PassTime(), epoch=epoch))
                     rest_s = TIMER_CHECK_S if outcome.unchanged else TIMER_REST_S
             await self._rest(rest_s)
 
@@ -251,14 +251,6 @@ class Leader:
                 await asyncio.sleep(RETENTION_CHECK_S)
                 continue
             command = DropFinishedJobs(keep=keep.max_jobs, ended_before_ms=cutoff)
-            outcome = _bug_passed(await self._proposals.propose(command, epoch=epoch))
+            outcome = tried(await self._proposals.propose(command, epoch=epoch))
             if outcome.unchanged:  # what is beyond is still needed
                 await asyncio.sleep(RETENTION_CHECK_S)
-
-
-def _bug_passed(outcome: Outcome) -> Accepted:
-    """Return the outcome of what a leader repeats by itself: one that met a bug changed nothing, and is no reason to
-    lead no more. Raises ApiError for another refusal."""
-    if isinstance(outcome, Rejected) and outcome.code is Code.MACHINE_BUG:
-        return Accepted(unchanged=True)
-    return accepted(outcome)
