@@ -52,7 +52,7 @@ from gosched.master.base.errors import ApiError, accepted, parsed, unavailable
 from gosched.master.base.leadership import Leadership
 from gosched.master.base.proposals import Named, Proposals
 from gosched.replication.interface import Replication
-from gosched.state_machine.joining import why_shut_out
+from gosched.state_machine.joining import joined_node, why_shut_out
 from gosched.wire.codec import fill, map_pairs, to_message
 from gosched.wire.roles import ANY_NODE, Role
 from gosched.wire.v1 import node_pb2, node_pb2_grpc, worker_pb2, worker_pb2_grpc
@@ -226,7 +226,8 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
             again = ControlNode(
                 node_id=node_id, action=NodeAction.DRAIN, by=ClosedBy.OPERATOR, drain_by_ms=node.drain_by_ms
             )
-            if accepted(await self.proposals.propose(again, epoch=self.leadership.epoch)).unchanged:
+            outcome = await self.proposals.propose(again, epoch=self.leadership.epoch)
+            if isinstance(outcome, Rejected) or outcome.unchanged:  # refused: the drain has taken effect all the same
                 return
 
     async def _control(self, request: node_pb2.ControlNodeRequest, action: NodeAction) -> node_pb2.ControlNodeResponse:
@@ -263,7 +264,7 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
         caller: Caller = context.caller
         if caller.role is not Role.AGENT:
             return
-        joined = self.replication.state.joined_nodes.get(caller.name)
+        joined = joined_node(self.replication.state, caller.name)
         if joined is not None and (problem := why_shut_out(self.replication.state, joined, caller.certificate)):
             raise denied(problem)
         if caller.name in (ANY_NODE, node_id):

@@ -114,9 +114,10 @@ class LeaderRouting(grpc.aio.ServerInterceptor):
                     answer = await self._forward_unary(leader, call, request)
                     context.set_trailing_metadata(((LEADER, leader.grpc_address),))
                 else:
-                    audited.request = _parsed(handler, request)
-                    self._access.keep_answers_apart(call.caller, audited.request)
-                    served = self._admitted(call, audited.request)
+                    asked = _parsed(handler, request)
+                    self._access.keep_answers_apart(call.caller, asked)
+                    served = self._admitted(call, asked)
+                    audited.request = asked
                     audited.answer = message = await handler.unary_unary(audited.request, served)
                     context.set_trailing_metadata(((REVISION, str(self._revision())),))
                     answer = handler.response_serializer(message)

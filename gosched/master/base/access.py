@@ -209,8 +209,11 @@ class Access:
             raise self._refusal(identity, needs)
 
     def _was_answered(self, request: Any) -> bool:
-        ids = getattr(request, "client_id", ""), getattr(request, "request_id", "")
-        return bool(ids[1]) and self._replication.state.answer_to(*ids) is not None
+        client, number = getattr(request, "client_id", ""), getattr(request, "request_id", "")
+        if not number:
+            return False
+        numbers = (number, *[f"{number}/{place}" for place in range(len(getattr(request, "specs", ())))])  # of a batch
+        return any(self._replication.state.answer_to(client, each) is not None for each in numbers)
 
     def may(self, caller: Caller, permission: Permission, on: Object = CLUSTER) -> bool:
         """Return whether the caller may do this. Raises ApiError for a token that has ended."""
