@@ -158,7 +158,7 @@ class CommandFailed:
     command: str
     #: What it met, in one line; alike on all masters.
     why: str
-    #: Where it was raised, in many lines; empty: it was skipped.
+    #: Where it was raised, in one line; empty: it was skipped.
     trace: str = field(default="", compare=False, repr=False)
 
 

@@ -10,7 +10,6 @@ a mended version, or until operators have it skipped. See docs/adr/0099-commands
 
 from __future__ import annotations
 
-import traceback
 from typing import assert_never
 
 from gosched.core.commands.access import CreateToken, RevokeToken, SetBindings
@@ -77,7 +76,7 @@ Applied = tuple[Outcome, tuple[Event, ...]]
 _ALIKE = (ArithmeticError, AssertionError, AttributeError, IllegalStep, LookupError, NameError, TypeError, ValueError)
 
 
-_MAX_TRACE = 8_000  # characters: the end of it says where
+_MAX_FRAMES = 20  # of a trace: the last ones say where
 
 
 class MachineBug(Exception):
@@ -140,10 +139,19 @@ def _carried_out(state: ClusterState, body: Body, events: list[Event]) -> Outcom
         if state.writes != before or state.feature_level < FeatureLevel.BOUNDED:
             raise
         command, why = type(body).__name__, type(error).__name__  # its words may hold addresses, and are remembered
-        trace = "".join(traceback.format_exception(error))[-_MAX_TRACE:]
-        events[:] = [CommandFailed(command=command, why=why, trace=trace)]
+        events[:] = [CommandFailed(command=command, why=why, trace=_trace(error))]
         detail = f"{command} met a bug of gosched ({why}) and changed nothing: please report it with the leader's log"
         return Rejected(code=Code.MACHINE_BUG, detail=detail)
+
+
+def _trace(error: Exception) -> str:
+    """Return where it was raised, the innermost function last, and its words."""
+    frames, at = [], error.__traceback__
+    while at is not None:
+        code = at.tb_frame.f_code
+        frames.append(f"{code.co_filename.rpartition('/')[2]}:{at.tb_lineno} {code.co_name}")
+        at = at.tb_next
+    return f"{' > '.join(frames[-_MAX_FRAMES:])}: {str(error)[:MAX_DETAIL_LENGTH]}"
 
 
 def _carry_out(state: ClusterState, body: Body, events: list[Event]) -> Outcome:
