@@ -146,7 +146,8 @@ def _carried_out(state: ClusterState, body: Body, events: list[Event]) -> Outcom
 
 def _trace(error: Exception) -> str:
     """Return where it was raised, the innermost function last, and its words."""
-    frames, at = [], error.__traceback__
+    frames: list[str] = []
+    at = error.__traceback__
     while at is not None:
         code = at.tb_frame.f_code
         frames.append(f"{code.co_filename.rpartition('/')[2]}:{at.tb_lineno} {code.co_name}")
