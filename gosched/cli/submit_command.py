@@ -95,10 +95,15 @@ def command(
 
 def submit(client: GoSchedClient, spec: AnyJob, request_id: str | None = None) -> Submitted:
     """Submit a job, and say the result on stderr."""
-    if isinstance(spec, ReadJob):
-        answer = submit_read(client, spec, request_id)
-    else:
-        answer = client.submit(spec, request_id=request_id)
+    try:
+        if isinstance(spec, ReadJob):
+            answer = submit_read(client, spec, request_id)
+        else:
+            answer = client.submit(spec, request_id=request_id)
+    except Unavailable as error:
+        if error.request_id:
+            say(f"{spec.name}: to repeat it and not run it twice, add --request-id={error.request_id} within 15 minutes")
+        raise
     _say(spec.name, answer)
     return answer
 

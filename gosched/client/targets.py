@@ -206,7 +206,7 @@ class Targets:
         if not is_transient(error):
             raise from_rpc(error) from None
         text = " ".join((error.details() or error.code().name).split())[:200]
-        no_connection = any(words in text for words in _NO_CONNECTION)
+        no_connection = not may_have_arrived(error)
         self.may_have_arrived |= not no_connection
         silent = no_connection or error.code().name == "DEADLINE_EXCEEDED"
         self.was_reached |= not silent
@@ -291,6 +291,12 @@ class Tries:
         if self._count < max(1, len(self._targets.known)):
             return 0.0
         return min(pause_s(), max(0.0, self._ends - time.monotonic()))
+
+
+def may_have_arrived(error: Any) -> bool:
+    """Return whether the call that failed may have reached a master, by gRPC's words."""
+    text = " ".join((error.details() or error.code().name).split())[:200]
+    return not any(words in text for words in _NO_CONNECTION)
 
 
 def pause_s() -> float:

@@ -113,6 +113,8 @@ def _answer(state: ClusterState, command: Command, events: list[Event]) -> Outco
     first = state.answer_to(command.client_id, command.request_id)
     if first is not None:
         return answers.outcome_of(first)
+    if (refused := answers.refusal(state, command)) is not None:
+        return refused
     fenced = _fence(state, command)
     if fenced is not None:  # not remembered: the next leader may ask it again
         return fenced

@@ -97,6 +97,7 @@ PAIRS: Mapping[str, str] = {
     "core.records.follow_up.FollowUpStep": "log_pb2.FollowUpStep",
     "core.records.follow_up.FollowUp": "log_pb2.FollowUp",
     "core.outcome.Answer": "log_pb2.Answer",
+    "core.outcome.Answered": "log_pb2.Answered",
     "core.commands.cluster.Noop": "log_pb2.Noop",
     "core.commands.cluster.Skipped": "log_pb2.Skipped",
     "core.commands.cluster.OpenEpoch": "log_pb2.OpenEpoch",

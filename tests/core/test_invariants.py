@@ -8,7 +8,7 @@ import pytest
 from gosched.core.commands.cluster import SetQueues, SetWindow
 from gosched.core.commands.plans import CommitPlan
 from gosched.core.invariants.check_state import check
-from gosched.core.outcome import Answer
+from gosched.core.outcome import Answer, Answered
 from gosched.core.records.job import JobIntent, JobState
 from gosched.core.records.node import ClosedBy, Hardware, NodeState
 from gosched.core.records.queue import Queue
@@ -198,6 +198,11 @@ DAMAGE: list[tuple[str, Callable[[ClusterState], object]]] = [
     ("leader m9 of epoch 1", lambda s: (setattr(s, "epoch", 1), setattr(s, "leader", "m9"))),
     ("0 answers are remembered", lambda s: s.answers.update(c={})),
     ("in the wrong place", lambda s: s.answers.update(c={"r": Answer(client_id="d", request_id="r")})),
+    ("in the wrong table", lambda s: s.put_answer(Answer(client_id="d", request_id="r"))),
+    ("remembered is in the wrong place", lambda s: s.answered.update(x=Answered(key="y", until_ms=1))),
+    ("remembered for too long", lambda s: s.put_answered(Answered(key="x", until_ms=1 << 50))),
+    ("oldest request that is remembered is another", lambda s: s.answered.update(x=Answered(key="x", until_ms=1))),
+    ("other bytes by their users", lambda s: s.footprint.add_answered("x", 1)),
 ]
 
 DAMAGE_UNDER_FORCE: list[tuple[str, Callable[[ClusterState], object]]] = [

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from gosched.core.limits import MAX_ANSWERS_PER_CLIENT, MAX_CLIENTS_REMEMBERED, MAX_MASTERS
+from gosched.core.features import FeatureLevel
+from gosched.core.limits import (
+    ANSWERS_KEPT_MS,
+    FEW_ANSWERS_PER_CLIENT,
+    MAX_CLIENTS_REMEMBERED,
+    MAX_CLOCK_STEP_MS,
+    MAX_MASTERS,
+)
 from gosched.core.records.job import Job, wants_placement
 from gosched.core.state.cluster_state import ClusterState
 from gosched.core.state.kept_jobs import KeptGroup, groups_of
@@ -62,7 +69,18 @@ def registry_problems(state: ClusterState) -> Iterator[str]:
     if len(state.masters) > MAX_MASTERS or len(state.answers) > MAX_CLIENTS_REMEMBERED:
         yield "more masters or clients are remembered than allowed"
     for client, own in state.answers.items():
-        if not 0 < len(own) <= MAX_ANSWERS_PER_CLIENT:
+        if not 0 < len(own) <= FEW_ANSWERS_PER_CLIENT:
             yield f"{len(own)} answers are remembered for client {client!r}"
         if any((a.client_id, a.request_id) != (client, request) for request, a in own.items()):
             yield f"an answer of client {client!r} is in the wrong place"
+    is_bounded = state.feature_level >= FeatureLevel.BOUNDED
+    if state.answers if is_bounded else state.answered:
+        yield f"what is remembered of requests is in the wrong table for feature level {state.feature_level}"
+    if any(answered.key != key for key, answered in state.answered.items()):
+        yield "a request that is remembered is in the wrong place"
+    latest_ms = state.clock_ms + ANSWERS_KEPT_MS + MAX_CLOCK_STEP_MS
+    if any(answered.until_ms > latest_ms for answered in state.answered.values()):
+        yield "a request is remembered for too long"
+    oldest = state.answered.oldest()
+    if (oldest.key if oldest is not None else None) != next(iter(state.answered), None):
+        yield "the oldest request that is remembered is another one"

@@ -11,9 +11,9 @@ from itertools import groupby
 from typing import Any
 
 from gosched.core.cpulist import parse_cpulist
-from gosched.core.features import NEWEST_LEVEL
+from gosched.core.features import NEWEST_LEVEL, FeatureLevel
 from gosched.core.limits import MAX_MASTERS
-from gosched.core.outcome import Answer
+from gosched.core.outcome import Answer, Answered
 from gosched.core.records.access import Binding, Token
 from gosched.core.records.allocation import Allocation
 from gosched.core.records.fence import Fence
@@ -30,6 +30,7 @@ from gosched.core.records.task import Task
 from gosched.core.records.tenant import Account, Quota, Tenant, account_key
 from gosched.core.records.window import Window
 from gosched.core.replace import replace
+from gosched.core.request_ids import request_key
 from gosched.core.resources import MILLI, ZERO, Resources
 from gosched.core.sharing import Amounts, add_to, charge_of
 from gosched.core.spec.job_spec import group_of
@@ -39,7 +40,7 @@ from gosched.core.state.job_counts import JobCounts
 from gosched.core.state.job_names import JobNames
 from gosched.core.state.job_relatives import JobRelatives
 from gosched.core.state.kept_jobs import KeptJobs
-from gosched.core.state.record_bytes import answer_bytes, content_bytes, fence_bytes, reservation_bytes
+from gosched.core.state.record_bytes import answer_bytes, answered_bytes, content_bytes, fence_bytes, reservation_bytes
 from gosched.core.state.state_digest import StateDigest
 from gosched.core.state.tables import TABLE_OF, TABLES, VALUES, Contents, FrozenState, answer_key
 from gosched.core.state.timers import Timers, TimerSubject
@@ -120,6 +121,9 @@ class ClusterState(Contents):
         """Raise the feature level: from now on the state is digested, and behaves, as the level says."""
         self.writes += 1
         self.feature_level = level
+        if level >= FeatureLevel.BOUNDED:  # what is remembered of requests is kept in another table
+            self.answers = {}
+            self.footprint.tables.pop("answers", None)
         self._digest.forget()
 
     def set_clock(self, clock_ms: int) -> None:
@@ -398,6 +402,33 @@ class ClusterState(Contents):
 
     # Answers
 
+    def put_answered(self, answered: Answered) -> None:
+        """Remember a request that is not remembered yet as the newest one."""
+        self.writes += 1
+        self.answered[answered.key] = answered
+        self.footprint.add_answered(answered.user, answered_bytes(answered))
+        self._digest.touch(self, self.footprint, "answered", answered.key)
+
+    def refuse_requests_before(self, made_ms: int) -> None:
+        """Refuse requests from now on whose ids were made before a moment, unless they are remembered."""
+        self.writes += 1
+        self.requests_from_ms = max(self.requests_from_ms, made_ms)
+
+    def drop_answered(self, answered: Answered) -> None:
+        """Forget a request."""
+        self.writes += 1
+        del self.answered[answered.key]
+        self.footprint.add_answered(answered.user, -answered_bytes(answered))
+        self._digest.touch(self, self.footprint, "answered", answered.key)
+
+    def answer_to(self, client_id: str, request_id: str) -> Answer | Answered | None:
+        """Return what is remembered of a request; None: nothing."""
+        if self.feature_level >= FeatureLevel.BOUNDED:
+            return self.answered.get(request_key(client_id, request_id))
+        return self.answers.get(client_id, {}).get(request_id)
+
+    # Answers below FeatureLevel.BOUNDED
+
     def put_answer(self, answer: Answer) -> None:
         """Keep an answer as the newest one of its client, and its client as the one that asked last."""
         self.writes += 1
@@ -417,9 +448,6 @@ class ClusterState(Contents):
         self._digest.touch(self, self.footprint, "answers", answer_key(oldest))
         if not own:
             del self.answers[client]
-
-    def answer_to(self, client_id: str, request_id: str) -> Answer | None:
-        return self.answers.get(client_id, {}).get(request_id)
 
     # Reading
 

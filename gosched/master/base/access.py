@@ -9,7 +9,6 @@ Invariant: a call is judged by the state of the master that serves it; what has 
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Hashable, Iterable
 from dataclasses import replace
@@ -38,6 +37,7 @@ from gosched.core.limits import MAX_NAME_LENGTH
 from gosched.core.records.access import Binding
 from gosched.core.records.job import Job
 from gosched.core.records.tenant import Quota
+from gosched.core.request_ids import user_mark
 from gosched.core.spec.job_spec import JobSpec
 from gosched.core.spec.secret_use import secret_names
 from gosched.core.state.cluster_state import ClusterState
@@ -171,7 +171,7 @@ class Access:
         gets none of its answers, and spoils none."""
         if not getattr(request, "request_id", "") or not hasattr(request, "client_id") or self.identity(caller) is None:
             return
-        mark = f"{hashlib.sha256(caller.name.encode()).hexdigest()[:16]} "
+        mark = user_mark(caller.name)
         if not request.client_id.startswith(mark) and len(request.client_id) <= MAX_NAME_LENGTH:
             request.client_id = (mark + request.client_id)[:MAX_NAME_LENGTH]
 

@@ -23,6 +23,12 @@ _GRPC = {
     Code.CONFLICT: grpc.StatusCode.FAILED_PRECONDITION,
     Code.EXHAUSTED: grpc.StatusCode.RESOURCE_EXHAUSTED,
     Code.MACHINE_BUG: grpc.StatusCode.INTERNAL,
+    Code.OUT_OF_TIME: grpc.StatusCode.FAILED_PRECONDITION,
+}
+
+_REASONS = {
+    Code.MACHINE_BUG: RefusalReason.MACHINE_BUG,
+    Code.OUT_OF_TIME: RefusalReason.REQUEST_OUT_OF_TIME,
 }
 
 HTTP_STATUS = {
@@ -85,8 +91,7 @@ def busy(detail: str) -> ApiError:
 def accepted(outcome: Outcome) -> Accepted:
     """Return the outcome. Raises ApiError for a rejection."""
     if isinstance(outcome, Rejected):
-        is_bug = outcome.code is Code.MACHINE_BUG
-        reason = RefusalReason.MACHINE_BUG if is_bug else RefusalReason.REJECTED
+        reason = _REASONS.get(outcome.code, RefusalReason.REJECTED)
         raise ApiError(_GRPC[outcome.code], outcome.detail, reason=reason)
     return outcome
 

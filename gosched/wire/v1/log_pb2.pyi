@@ -549,7 +549,7 @@ class ReportTasks(_message.Message):
     def __init__(self, node_id: _Optional[str] = ..., incarnation: _Optional[str] = ..., reports: _Optional[_Iterable[_Union[_types_pb2.TaskReport, _Mapping]]] = ...) -> None: ...
 
 class SnapshotHeader(_message.Message):
-    __slots__ = ("schema", "previous", "last", "revision", "clock_ms", "epoch", "leader", "next_sequence", "records", "feature_level", "cluster_id", "task_key", "lineage")
+    __slots__ = ("schema", "previous", "last", "revision", "clock_ms", "epoch", "leader", "next_sequence", "records", "feature_level", "cluster_id", "task_key", "requests_from_ms", "lineage")
     SCHEMA_FIELD_NUMBER: _ClassVar[int]
     PREVIOUS_FIELD_NUMBER: _ClassVar[int]
     LAST_FIELD_NUMBER: _ClassVar[int]
@@ -562,6 +562,7 @@ class SnapshotHeader(_message.Message):
     FEATURE_LEVEL_FIELD_NUMBER: _ClassVar[int]
     CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
     TASK_KEY_FIELD_NUMBER: _ClassVar[int]
+    REQUESTS_FROM_MS_FIELD_NUMBER: _ClassVar[int]
     LINEAGE_FIELD_NUMBER: _ClassVar[int]
     schema: int
     previous: LogEntry
@@ -575,11 +576,12 @@ class SnapshotHeader(_message.Message):
     feature_level: int
     cluster_id: str
     task_key: str
+    requests_from_ms: int
     lineage: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, schema: _Optional[int] = ..., previous: _Optional[_Union[LogEntry, _Mapping]] = ..., last: _Optional[_Union[LogEntry, _Mapping]] = ..., revision: _Optional[int] = ..., clock_ms: _Optional[int] = ..., epoch: _Optional[int] = ..., leader: _Optional[str] = ..., next_sequence: _Optional[int] = ..., records: _Optional[int] = ..., feature_level: _Optional[int] = ..., cluster_id: _Optional[str] = ..., task_key: _Optional[str] = ..., lineage: _Optional[_Iterable[str]] = ...) -> None: ...
+    def __init__(self, schema: _Optional[int] = ..., previous: _Optional[_Union[LogEntry, _Mapping]] = ..., last: _Optional[_Union[LogEntry, _Mapping]] = ..., revision: _Optional[int] = ..., clock_ms: _Optional[int] = ..., epoch: _Optional[int] = ..., leader: _Optional[str] = ..., next_sequence: _Optional[int] = ..., records: _Optional[int] = ..., feature_level: _Optional[int] = ..., cluster_id: _Optional[str] = ..., task_key: _Optional[str] = ..., requests_from_ms: _Optional[int] = ..., lineage: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class SnapshotRecord(_message.Message):
-    __slots__ = ("node", "queue", "tenant", "master", "job", "task", "allocation", "answer", "quota", "account", "fence", "reservation", "window", "spec_part", "stored_job", "follow_up", "binding", "token", "secret", "revocation", "join_token", "joined_node", "configuration")
+    __slots__ = ("node", "queue", "tenant", "master", "job", "task", "allocation", "answer", "quota", "account", "fence", "reservation", "window", "spec_part", "stored_job", "follow_up", "binding", "token", "secret", "revocation", "join_token", "joined_node", "answered", "configuration")
     NODE_FIELD_NUMBER: _ClassVar[int]
     QUEUE_FIELD_NUMBER: _ClassVar[int]
     TENANT_FIELD_NUMBER: _ClassVar[int]
@@ -602,6 +604,7 @@ class SnapshotRecord(_message.Message):
     REVOCATION_FIELD_NUMBER: _ClassVar[int]
     JOIN_TOKEN_FIELD_NUMBER: _ClassVar[int]
     JOINED_NODE_FIELD_NUMBER: _ClassVar[int]
+    ANSWERED_FIELD_NUMBER: _ClassVar[int]
     CONFIGURATION_FIELD_NUMBER: _ClassVar[int]
     node: _types_pb2.Node
     queue: _types_pb2.Queue
@@ -625,8 +628,9 @@ class SnapshotRecord(_message.Message):
     revocation: _types_pb2.Revocation
     join_token: _types_pb2.JoinToken
     joined_node: _types_pb2.JoinedNode
+    answered: Answered
     configuration: _types_pb2.Configuration
-    def __init__(self, node: _Optional[_Union[_types_pb2.Node, _Mapping]] = ..., queue: _Optional[_Union[_types_pb2.Queue, _Mapping]] = ..., tenant: _Optional[_Union[_types_pb2.Tenant, _Mapping]] = ..., master: _Optional[_Union[_types_pb2.Master, _Mapping]] = ..., job: _Optional[_Union[_types_pb2.Job, _Mapping]] = ..., task: _Optional[_Union[_types_pb2.Task, _Mapping]] = ..., allocation: _Optional[_Union[_types_pb2.Allocation, _Mapping]] = ..., answer: _Optional[_Union[Answer, _Mapping]] = ..., quota: _Optional[_Union[_types_pb2.Quota, _Mapping]] = ..., account: _Optional[_Union[_types_pb2.Account, _Mapping]] = ..., fence: _Optional[_Union[_types_pb2.Fence, _Mapping]] = ..., reservation: _Optional[_Union[_types_pb2.Reservation, _Mapping]] = ..., window: _Optional[_Union[_types_pb2.Window, _Mapping]] = ..., spec_part: _Optional[_Union[SpecPart, _Mapping]] = ..., stored_job: _Optional[_Union[StoredJob, _Mapping]] = ..., follow_up: _Optional[_Union[FollowUp, _Mapping]] = ..., binding: _Optional[_Union[_types_pb2.Binding, _Mapping]] = ..., token: _Optional[_Union[_types_pb2.Token, _Mapping]] = ..., secret: _Optional[_Union[_types_pb2.Secret, _Mapping]] = ..., revocation: _Optional[_Union[_types_pb2.Revocation, _Mapping]] = ..., join_token: _Optional[_Union[_types_pb2.JoinToken, _Mapping]] = ..., joined_node: _Optional[_Union[_types_pb2.JoinedNode, _Mapping]] = ..., configuration: _Optional[_Union[_types_pb2.Configuration, _Mapping]] = ...) -> None: ...
+    def __init__(self, node: _Optional[_Union[_types_pb2.Node, _Mapping]] = ..., queue: _Optional[_Union[_types_pb2.Queue, _Mapping]] = ..., tenant: _Optional[_Union[_types_pb2.Tenant, _Mapping]] = ..., master: _Optional[_Union[_types_pb2.Master, _Mapping]] = ..., job: _Optional[_Union[_types_pb2.Job, _Mapping]] = ..., task: _Optional[_Union[_types_pb2.Task, _Mapping]] = ..., allocation: _Optional[_Union[_types_pb2.Allocation, _Mapping]] = ..., answer: _Optional[_Union[Answer, _Mapping]] = ..., quota: _Optional[_Union[_types_pb2.Quota, _Mapping]] = ..., account: _Optional[_Union[_types_pb2.Account, _Mapping]] = ..., fence: _Optional[_Union[_types_pb2.Fence, _Mapping]] = ..., reservation: _Optional[_Union[_types_pb2.Reservation, _Mapping]] = ..., window: _Optional[_Union[_types_pb2.Window, _Mapping]] = ..., spec_part: _Optional[_Union[SpecPart, _Mapping]] = ..., stored_job: _Optional[_Union[StoredJob, _Mapping]] = ..., follow_up: _Optional[_Union[FollowUp, _Mapping]] = ..., binding: _Optional[_Union[_types_pb2.Binding, _Mapping]] = ..., token: _Optional[_Union[_types_pb2.Token, _Mapping]] = ..., secret: _Optional[_Union[_types_pb2.Secret, _Mapping]] = ..., revocation: _Optional[_Union[_types_pb2.Revocation, _Mapping]] = ..., join_token: _Optional[_Union[_types_pb2.JoinToken, _Mapping]] = ..., joined_node: _Optional[_Union[_types_pb2.JoinedNode, _Mapping]] = ..., answered: _Optional[_Union[Answered, _Mapping]] = ..., configuration: _Optional[_Union[_types_pb2.Configuration, _Mapping]] = ...) -> None: ...
 
 class SpecPart(_message.Message):
     __slots__ = ("group", "labels", "array", "after")
@@ -692,6 +696,24 @@ class Answer(_message.Message):
     subject: str
     unchanged: bool
     def __init__(self, client_id: _Optional[str] = ..., request_id: _Optional[str] = ..., code: _Optional[_Union[_types_pb2.Code, str]] = ..., detail: _Optional[str] = ..., subject: _Optional[str] = ..., unchanged: bool = ...) -> None: ...
+
+class Answered(_message.Message):
+    __slots__ = ("key", "user", "until_ms", "code", "detail", "subject", "unchanged")
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    USER_FIELD_NUMBER: _ClassVar[int]
+    UNTIL_MS_FIELD_NUMBER: _ClassVar[int]
+    CODE_FIELD_NUMBER: _ClassVar[int]
+    DETAIL_FIELD_NUMBER: _ClassVar[int]
+    SUBJECT_FIELD_NUMBER: _ClassVar[int]
+    UNCHANGED_FIELD_NUMBER: _ClassVar[int]
+    key: str
+    user: str
+    until_ms: int
+    code: _types_pb2.Code
+    detail: str
+    subject: str
+    unchanged: bool
+    def __init__(self, key: _Optional[str] = ..., user: _Optional[str] = ..., until_ms: _Optional[int] = ..., code: _Optional[_Union[_types_pb2.Code, str]] = ..., detail: _Optional[str] = ..., subject: _Optional[str] = ..., unchanged: bool = ...) -> None: ...
 
 class LogEntry(_message.Message):
     __slots__ = ("command", "index", "term")
