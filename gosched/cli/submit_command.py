@@ -13,6 +13,7 @@ from gosched.cli.job_input import AnyJob, draft_of, read_by_master
 from gosched.cli.output import Json, as_data, emit, say
 from gosched.cli.tracing import trace_this
 from gosched.client import GoSchedClient, NotSubmitted, Submitted
+from gosched.client.errors import Unavailable
 from gosched.client.reading import ReadJob, submit_all, submit_read
 
 
@@ -102,7 +103,9 @@ def submit(client: GoSchedClient, spec: AnyJob, request_id: str | None = None) -
             answer = client.submit(spec, request_id=request_id)
     except Unavailable as error:
         if error.request_id:
-            say(f"{spec.name}: to repeat it and not run it twice, add --request-id={error.request_id} within 15 minutes")
+            say(
+                f"{spec.name}: to repeat it and not run it twice, add --request-id={error.request_id} within 15 minutes"
+            )
         raise
     _say(spec.name, answer)
     return answer

@@ -168,13 +168,28 @@ def kept_name_problem(state: ClusterState, name: str) -> str:
     return f"the name {name} is kept for a job that {head} makes: take another name"
 
 
-def cluster_bound_problem(state: ClusterState, tasks: int) -> str:
-    """Return which bound of the cluster a further job with so many tasks would exceed, or an empty string."""
+def cluster_bound_problem(state: ClusterState, spec: JobSpec) -> str:
+    """Return which bound of the cluster a further job would exceed, or an empty string. Of each a tenant may hold as
+    much as it leaves free, as of the bytes (size_limits.py)."""
+    tasks = spec.task_count
     if len(state.jobs) - len(state.finished) >= MAX_LIVE_JOBS:
         return f"the cluster holds {MAX_LIVE_JOBS} live jobs, its limit"
     if len(state.tasks) + tasks > MAX_TASKS:
         return f"the cluster holds {MAX_TASKS} tasks, its limit"
-    return ""
+    if state.feature_level < FeatureLevel.BOUNDED:
+        return ""
+    held, free = state.counts.live_by_tenant.get(spec.tenant, 0), MAX_LIVE_JOBS - len(state.jobs) + len(state.finished)
+    if held >= free:
+        return _share_problem(spec.tenant, held, free, f"{MAX_LIVE_JOBS} live jobs")
+    held, free = state.counts.tasks_by_tenant.get(spec.tenant, 0), MAX_TASKS - len(state.tasks) - tasks
+    return _share_problem(spec.tenant, held, free, f"{MAX_TASKS} tasks") if held and held + tasks > free else ""
+
+
+def _share_problem(tenant: str, held: int, free: int, bound: str) -> str:
+    return (
+        f"tenant {tenant} holds {held} of the {bound} that the cluster takes, {free} are left, and a tenant may hold as"
+        " many as it leaves"
+    )
 
 
 def _may_have_children(state: ClusterState, parent: Job) -> bool:
@@ -201,7 +216,7 @@ def _child_problem(state: ClusterState, child_id: str, spec: JobSpec) -> str:
         return f"another job named {spec.name} lives: cancel it, or let it end"
     if child_id in state.jobs:
         return f"job id {child_id} is taken"
-    return cluster_bound_problem(state, spec.task_count) or job_size_problem(state, child_id, spec)
+    return cluster_bound_problem(state, spec) or job_size_problem(state, child_id, spec)
 
 
 def _add_child(

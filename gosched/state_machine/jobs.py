@@ -90,7 +90,7 @@ def _submitter_problem(command: SubmitJob, level: int) -> Finding | None:
 
 def _room_refusal(state: ClusterState, command: SubmitJob) -> Rejected | None:
     spec = command.spec
-    what = cluster_bound_problem(state, spec.task_count)
+    what = cluster_bound_problem(state, spec)
     full_of_tenants = spec.tenant not in state.tenants and len(state.tenants) >= MAX_TENANTS
     if not what and full_of_tenants and state.feature_level < FeatureLevel.BOUNDED:
         what = f"the cluster holds {MAX_TENANTS} tenants, its limit"

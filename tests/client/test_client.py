@@ -4,12 +4,15 @@ import http.server
 import json
 import random
 import threading
+import time
 
 import grpc
 import pytest
 
 from gosched.client import Denied, GoSchedClient, GoSchedError, NotFound, Refused, TimedOut, Unavailable, targets
+from gosched.client.errors import OutOfTime
 from gosched.core.records.job import JobState
+from gosched.core.request_ids import made_at_ms, request_id_at
 from tests.client.fake_cluster import FakeMaster
 from tests.ports import HeldPort
 
@@ -136,6 +139,41 @@ def test_unknown_outcome_is_asked_again_under_the_same_request_id(start_master):
         assert client.submit(JOB).job_id == "j-1"
     assert list(first.jobs) == ["j-1"]
     assert first.calls.count("SubmitJob") + second.calls.count("SubmitJob") >= 2
+
+
+@pytest.mark.parametrize("ahead_ms", [-7_200_000, 7_200_000])
+def test_a_client_whose_clock_is_hours_off_learns_the_masters_time(start_master, ahead_ms):
+    master = start_master()
+    master.clock_ahead_ms = ahead_ms
+    with GoSchedClient(master.address) as client:
+        assert [client.submit(JOB).job_id for _ in range(2)] == ["j-1", "j-2"]
+    assert master.calls.count("SubmitJob") == 3, "the second submission has the right time at once"
+
+
+def test_a_change_that_may_have_been_made_gets_no_other_id(start_master):
+    """The first try may have been carried out, by a clock that was another one then."""
+    first, second = start_master(), start_master()
+    first.clock_ahead_ms = second.clock_ahead_ms = 7_200_000
+    first.failures = second.failures = [grpc.StatusCode.UNAVAILABLE]
+    with GoSchedClient([first.address, second.address], timeout_s=30) as client, pytest.raises(OutOfTime):
+        client.submit(JOB)
+    assert first.jobs == second.jobs == {}
+
+
+def test_a_callers_own_id_is_never_replaced(start_master):
+    master = start_master()
+    master.clock_ahead_ms = 7_200_000
+    with GoSchedClient(master.address) as client, pytest.raises(OutOfTime, match="made at another time"):
+        client.submit(JOB, request_id=request_id_at(time.time_ns() // 1_000_000, "x"))
+    assert master.jobs == {}
+
+
+def test_a_change_of_unknown_outcome_says_under_which_id_to_repeat_it(start_master):
+    master = start_master()
+    master.cut_off_after = 0
+    with GoSchedClient(master.address, timeout_s=0.5) as client, pytest.raises(Unavailable, match="look") as caught:
+        client.submit_all([JOB])
+    assert made_at_ms(caught.value.request_id) is not None
 
 
 def test_each_submission_has_a_request_id_of_its_own(start_master):

@@ -227,9 +227,7 @@ def test_no_request_with_a_time_is_carried_out_twice_whatever_comes(seed: int):
     ],
 )
 @pytest.mark.usefixtures("_little_is_remembered")
-def test_these_lives_find_what_forgets_too_early(
-    name: str, broken: int, monkeypatch: pytest.MonkeyPatch
-):
+def test_these_lives_find_what_forgets_too_early(name: str, broken: int, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(answers, name, broken)
     twice = 0
     for seed in range(6):

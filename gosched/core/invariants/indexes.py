@@ -52,6 +52,11 @@ def kept_job_problems(state: ClusterState) -> Iterator[str]:
         spec.queue for spec in live
     ):
         yield "live is not the count of jobs that have not ended"
+    tasks = Counter[str]()
+    for spec in live:
+        tasks[spec.tenant] += spec.task_count
+    if counts.tasks_by_tenant != +tasks:
+        yield "tasks_by_tenant is not the count of the tasks of jobs that have not ended"
     ended = [job for job in state.jobs.values() if job.state.is_final]
     if state.kept.by_tenant != Counter(job.spec.tenant for job in ended):
         yield "kept is not the count of jobs that have ended"

@@ -128,7 +128,9 @@ def _table(
 ) -> Any:
     """Return the field of a table. `key`: the attribute of a record that is its key, or what returns it."""
     key_of = attrgetter(key) if isinstance(key, str) else key
-    return field(default_factory=factory, metadata={_TABLE: (kind, {"record": record, "key_of": key_of, "size_of": size})})
+    return field(
+        default_factory=factory, metadata={_TABLE: (kind, {"record": record, "key_of": key_of, "size_of": size})}
+    )
 
 
 @dataclass(eq=False, kw_only=True)
