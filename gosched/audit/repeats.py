@@ -174,5 +174,5 @@ def _summary(kind: _Kind, last: AuditRecord, count: int) -> AuditRecord:
         outcome=Outcome.REFUSED,
         code="",
         count=count,
-        reason=f"more than {most} kinds of calls{whose} had no effect within {WINDOW_S:.0f} s: these are not told apart",
+        reason=f"over {most} kinds of calls{whose} had no effect within {WINDOW_S:.0f} s: these are not told apart",
     )

@@ -1,4 +1,4 @@
-"""Names of requests: who asks, and an id that may say when it was made, so that a repeat can be told from a new request.
+"""Names of requests: who asks, and an id that may say when it was made, so that a repeat is told from a new request.
 
 A change is named by a client id and a request id. An id such as `at1764307216123-9f0c2a` was made at that time, in ms
 since 1970, and names its request by itself, from whichever process it comes. Any other text names one together with

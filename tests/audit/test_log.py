@@ -255,7 +255,7 @@ def test_one_users_kinds_of_calls_leave_room_for_those_of_others() -> None:
     assert repeats.take(theirs, 1.0) == theirs
     (others,) = repeats.due(WINDOW_S + 2)
     assert (others.user, others.count, others.action) == ("ann", 5_000 - MAX_KINDS_EACH, "AuditLog/Others")
-    assert "more than 50 kinds of calls of 'ann' had no effect within 5 s" in others.reason
+    assert "over 50 kinds of calls of 'ann' had no effect within 5 s" in others.reason
     assert repeats.take(mine[0], 9.0) == mine[0], "its kinds are forgotten with their windows"
 
 

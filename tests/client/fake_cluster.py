@@ -11,10 +11,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import grpc
 
+from gosched.core.reasons import RefusalReason
 from gosched.core.records.job import Job, JobState
 from gosched.core.records.node import Node
 from gosched.core.records.task import Task, TaskState
-from gosched.core.reasons import RefusalReason
 from gosched.core.request_ids import made_at_ms
 from gosched.core.resources import Resources
 from gosched.core.spec.job_spec import JobSpec

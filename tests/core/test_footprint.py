@@ -34,7 +34,6 @@ from gosched.core.state.record_bytes import (
     reservation_bytes,
     task_bytes,
 )
-from gosched.core.state.restore import restore
 from gosched.core.state.spec_parts import parts_of
 from gosched.replication.snapshots.snapshot import Snapshot, decode, encode, restored
 from gosched.state_machine import apply

@@ -1,4 +1,4 @@
-"""A submission that is repeated, on real masters: by a client whose answer was lost, and by one that ran out of time."""
+"""A submission that is repeated, on real masters: by a client whose answer was lost, and by one whose time was up."""
 
 from __future__ import annotations
 

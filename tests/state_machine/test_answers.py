@@ -11,7 +11,6 @@ from gosched.core.features import FeatureLevel
 from gosched.core.invariants.check_state import check
 from gosched.core.limits import (
     ANSWERS_KEPT_MS,
-    MAX_ANSWERED_BYTES,
     MAX_CLOCK_STEP_MS,
     MAX_REQUEST_AGE_MS,
     MAX_REQUEST_AHEAD_MS,

@@ -240,7 +240,7 @@ class SchedulerService(scheduler_pb2_grpc.SchedulerServiceServicer):
     ) -> AsyncIterator[scheduler_pb2.ExecResponse]:
         start = await start_of(requests)
         job = await self._fresh_job(start.job, context.caller, Permission.EXEC)
-        responses = self.execs.run(job, start, requests)
+        responses = self.execs.run(job, start, requests, context.caller.name)
         async for response in self._while_allowed(context.caller, Permission.EXEC, job, responses):
             yield response
 

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from weakref import WeakValueDictionary
 
 import grpc
 
@@ -21,6 +22,7 @@ from gosched.core.commands.jobs import SubmitJob
 from gosched.core.features import FeatureLevel
 from gosched.core.limits import MAX_NAME_LENGTH, MAX_SPEC_BYTES
 from gosched.core.outcome import Outcome
+from gosched.core.request_ids import asker_of
 from gosched.core.rules.jobs import check_begin_in_time, check_job
 from gosched.core.spec.job_spec import JobSpec
 from gosched.core.spec.task_group import TaskGroup
@@ -80,6 +82,7 @@ class Batches:
         self._replication = replication
         self._warnings = warnings
         self._places = asyncio.Semaphore(MAX_AT_ONCE)
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()  # of users with batches
 
     async def submit(
         self, request: scheduler_pb2.SubmitJobsRequest, named: Named, check: Callable[[JobSpec], None]
@@ -87,7 +90,7 @@ class Batches:
         """Submit the jobs; `named` adds who submits them, `check` raises ApiError for one that its submitter may not
         submit. Raises ApiError where nothing is known of their outcomes."""
         _check_request(request)
-        async with self._place():
+        async with self._place(asker_of(request.client_id)):
             parts = await self._checked(request, check)
             has_begun = any(part.was_answered for part in parts)
             if not request.all_or_nothing or has_begun or _all_or_none(parts):
@@ -97,16 +100,17 @@ class Batches:
         return scheduler_pb2.SubmitJobsResponse(outcomes=outcomes, revision=self._replication.state.revision)
 
     @asynccontextmanager
-    async def _place(self) -> AsyncIterator[None]:
-        try:
-            async with asyncio.timeout(WAIT_S):
-                await self._places.acquire()
-        except TimeoutError:
-            raise busy(f"{MAX_AT_ONCE} batches of jobs are being submitted already: try again later") from None
-        try:
+    async def _place(self, user: str) -> AsyncIterator[None]:
+        """Hold a place. The batches of one user take turns, so that others find one."""
+        turn = self._turns.setdefault(user, asyncio.Lock()) if user else asyncio.Lock()
+        async with AsyncExitStack() as held:
+            try:
+                async with asyncio.timeout(WAIT_S):
+                    await held.enter_async_context(turn)
+                    await held.enter_async_context(self._places)
+            except TimeoutError:
+                raise busy(f"{MAX_AT_ONCE} batches of jobs are being submitted already: try again later") from None
             yield
-        finally:
-            self._places.release()
 
     async def _checked(self, request: scheduler_pb2.SubmitJobsRequest, check: Callable[[JobSpec], None]) -> list[_Part]:
         """Return the parts of a batch; those that were found wrong have their outcome."""
