@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import re
 from base64 import urlsafe_b64encode
+from functools import lru_cache
 
 _MADE = re.compile(r"at([0-9]{13})-.+")
 _USER = re.compile(r"[0-9a-f]{16} ")
@@ -40,6 +41,7 @@ def asker_of(client_id: str) -> str:
     return found[0].rstrip() if found is not None else ""
 
 
+@lru_cache(maxsize=1024)  # a request is looked up, and then remembered
 def request_key(client_id: str, request_id: str) -> str:
     """Return the key under which a request is remembered: short, and another one for each user."""
     who = asker_of(client_id) if made_at_ms(request_id) is not None else client_id

@@ -22,6 +22,9 @@ from gosched.audit.record import AuditRecord, Outcome
 from gosched.audit.repeats import BULK_FREE, BULK_S, MAX_KINDS, MAX_KINDS_EACH, WINDOW_S, Bulk, Repeats
 from gosched.audit.syslog import Syslog
 from gosched.audit.verify import verify
+from gosched.master.base.audited import Audit
+from gosched.master.base.methods import OWN
+from gosched.wire.v1 import scheduler_pb2
 from tests.audit.lines import whole_lines
 from tests.audit.test_chain import record
 
@@ -279,6 +282,20 @@ def test_what_changed_nothing_is_counted_and_what_did_is_named_in_few_lines(tmp_
     assert sum(line.get("count", 1) for line in ann if "unchanged" in line) == 3_000
     assert len(ann) < 150
     assert verify([tmp_path]).problem == ""
+
+
+def test_a_call_whose_answer_says_that_nothing_was_changed_is_recorded_as_such() -> None:
+    taken: list[AuditRecord] = []
+    outcome = scheduler_pb2.SubmitOutcome
+    for answer in (
+        scheduler_pb2.SubmitJobResponse(unchanged=True),
+        scheduler_pb2.SubmitJobResponse(),
+        scheduler_pb2.SubmitJobsResponse(outcomes=[outcome(unchanged=True), outcome(unchanged=True)]),
+        scheduler_pb2.SubmitJobsResponse(outcomes=[outcome(unchanged=True), outcome()]),
+    ):
+        with Audit(taken.append, "m1", lambda: 7).watch(f"{OWN}SchedulerService/SubmitJob") as audited:
+            audited.answer = answer
+    assert [one.unchanged for one in taken] == [True, False, True, False]
 
 
 def test_changes_beyond_the_first_have_their_line_within_a_second_and_equal_ones_take_no_room() -> None:
