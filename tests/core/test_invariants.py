@@ -127,6 +127,12 @@ def elsewhere(count: int) -> tuple[Share, ...]:
     return (Share(group="worker", node_id="n9", count=count),)
 
 
+def reordered(state: ClusterState) -> None:
+    for key in "xy":
+        state.put_answered(Answered(key=key, until_ms=1))
+    state.answered._order.rotate()
+
+
 DAMAGE: list[tuple[str, Callable[[ClusterState], object]]] = [
     ("GPU 1 of node n1 is held 2000 thousandths", allocation(gpus=(1,))),
     ("CPUs of run/worker/1.1 on node n1 have another owner too", allocation(cpus="1")),
@@ -199,9 +205,8 @@ DAMAGE: list[tuple[str, Callable[[ClusterState], object]]] = [
     ("0 answers are remembered", lambda s: s.answers.update(c={})),
     ("in the wrong place", lambda s: s.answers.update(c={"r": Answer(client_id="d", request_id="r")})),
     ("in the wrong table", lambda s: s.put_answer(Answer(client_id="d", request_id="r"))),
-    ("remembered is in the wrong place", lambda s: s.answered.update(x=Answered(key="y", until_ms=1))),
     ("remembered for too long", lambda s: s.put_answered(Answered(key="x", until_ms=1 << 50))),
-    ("oldest request that is remembered is another", lambda s: s.answered.update(x=Answered(key="x", until_ms=1))),
+    ("oldest request that is remembered is another", reordered),
     ("other bytes by their users", lambda s: s.footprint.add_answered("x", 1)),
 ]
 

@@ -489,7 +489,7 @@ def _a_change_escapes_the_digest(monkeypatch):
 
 def _restoring_forgets_the_order_of_answers(monkeypatch):
     def shuffled(frozen: FrozenState) -> ClusterState:
-        return restore(replace(frozen, answered=dict(reversed(frozen.answered.items()))))
+        return restore(replace(frozen, answered=dict(reversed([*frozen.answered.items()]))))
 
     monkeypatch.setattr(sys.modules[__name__], "restored", shuffled)
 

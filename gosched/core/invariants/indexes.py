@@ -81,8 +81,6 @@ def registry_problems(state: ClusterState) -> Iterator[str]:
     is_bounded = state.feature_level >= FeatureLevel.BOUNDED
     if state.answers if is_bounded else state.answered:
         yield f"what is remembered of requests is in the wrong table for feature level {state.feature_level}"
-    if any(answered.key != key for key, answered in state.answered.items()):
-        yield "a request that is remembered is in the wrong place"
     latest_ms = state.clock_ms + ANSWERS_KEPT_MS + MAX_CLOCK_STEP_MS
     if any(answered.until_ms > latest_ms for answered in state.answered.values()):
         yield "a request is remembered for too long"
