@@ -33,7 +33,7 @@ def format_or_file(ctx: click.Context, param: click.Parameter, value: str) -> st
 @submit_options
 @click.option("--wait", is_flag=True, help="Wait until the job ends; return its exit code.")
 @click.option("--wait-timeout", metavar="DURATION", help="With --wait: give up after this time, with exit code 124.")
-@click.option("--request-id", help="Id of the request: a repeat with the same id within 16 minutes returns the first answer.")
+@click.option("--request-id", help="Id of the request: a repeat with it within 16 minutes returns the first answer.")
 @click.option(
     "-o",
     "--output",
