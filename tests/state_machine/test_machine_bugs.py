@@ -126,7 +126,8 @@ class Injection:
 def contents(state: ClusterState) -> dict[str, object]:
     """All that a refused command leaves as it is."""
     kept = {name: getattr(state, name) for name in VALUES if name not in ("revision", "clock_ms")}
-    return kept | {table.name: list(table.items(state)) for table in TABLES if table.name != "answers"}
+    tables = [table for table in TABLES if table.name not in ("answers", "answered")]
+    return kept | {table.name: list(table.items(state)) for table in tables}
 
 
 def course(seed: int, commands: int = 120) -> Counter[str]:
