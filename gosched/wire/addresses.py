@@ -32,7 +32,7 @@ ASK_AGAIN_S = 0.5  # after an answer: a pod comes back under its name with anoth
 STAGGER_S = 0.25  # between the starts of two attempts at one name, as gRPC has it
 #: A channel of gRPC: how long a try to connect may take, and the pause after one that failed, are two things. The first
 #: is `min_reconnect_backoff`: no pause is made longer by it.
-CONNECT_MS = 5_000
+CONNECT_MS = 10_000  # TCP, TLS and HTTP/2 over the longest path that masters may have: 2 s of round trip
 RECONNECT = (
     ("grpc.min_reconnect_backoff_ms", CONNECT_MS),
     ("grpc.initial_reconnect_backoff_ms", 100),
@@ -53,8 +53,8 @@ class _Name:
     lookup: Future[None] | None = None
     #: The end of the newest lookup, in seconds of the monotonic clock.
     answered_at: float = -ASK_AGAIN_S
-    #: Why the newest lookup failed; empty: it did not.
-    problem: str = ""
+    #: Why the newest lookup failed; None: it did not.
+    error: OSError | UnicodeError | None = None
     #: What waits for nothing.
     done: Future[None] = field(default_factory=lambda: _done())
 
@@ -101,10 +101,10 @@ class AddressBook:
         name = self._names.get(host)
         return name is not None and name.lookup is not None
 
-    def problem(self, host: str) -> str:
-        """Return why the newest lookup failed; empty: it did not."""
+    def error(self, host: str) -> OSError | UnicodeError | None:
+        """Return why the newest lookup failed; None: it did not."""
         name = self._names.get(host)
-        return name.problem if name is not None else ""
+        return name.error if name is not None else None
 
     def ask(self, host: str) -> Future[None]:
         """Begin a lookup, unless one is under way or has just ended; return what is done after it."""
@@ -124,16 +124,18 @@ class AddressBook:
         return lookup
 
     def find(self, host: str, wait_s: float) -> tuple[str, ...]:
-        """Return the addresses to try, after a lookup or after so long, whichever is sooner."""
+        """Return the addresses to try. A lookup has so long, and `STAGGER_S` where some are known."""
         with contextlib.suppress(TimeoutError):
-            self.ask(host).result(wait_s)
+            self.ask(host).result(min(wait_s, STAGGER_S) if self.of(host) else wait_s)
         return self.of(host)
 
     async def found(self, host: str, wait_s: float) -> tuple[str, ...]:
         """Return what `find` returns."""
         lookup = self.ask(host)
         if not lookup.done():
-            await asyncio.wait([asyncio.wrap_future(lookup)], timeout=wait_s)
+            await asyncio.wait(
+                [asyncio.wrap_future(lookup)], timeout=min(wait_s, STAGGER_S) if self.of(host) else wait_s
+            )
         return self.of(host)
 
     def worked(self, host: str, addresses: Iterable[str]) -> None:
@@ -160,14 +162,14 @@ class AddressBook:
 
     def _run(self, host: str, name: _Name) -> None:
         answer: tuple[str, ...] = ()
-        problem = ""
+        problem: OSError | UnicodeError | None = None
         try:
             answer = tuple(dict.fromkeys(self._lookup(host)))[:MAX_ADDRESSES]
         except (OSError, UnicodeError) as error:  # UnicodeError: what could not be a name
-            problem = getattr(error, "strerror", "") or str(error)
+            problem = error
         with self._lock:
             lookup, name.lookup = name.lookup, None
-            name.is_fresh, name.problem = bool(answer), problem
+            name.is_fresh, name.error = bool(answer), problem
             name.answer = answer or name.answer
             name.answered_at = time.monotonic()
             self._lookups -= 1
@@ -189,6 +191,53 @@ class AddressBook:
                 self._unsaved(f"cannot write {self._file}: {error.strerror or error}")
 
 
+async def connected(addresses: Sequence[str], port: int) -> tuple[socket.socket, str]:
+    """Return a socket that is connected to the first of the addresses that answers, and that address. Raises
+    OSError."""
+    left = list(addresses)
+    tries: dict[asyncio.Task[socket.socket], str] = {}
+    problem = OSError("there is no address to try")
+    try:
+        while left or tries:
+            if left:
+                address = left.pop(0)
+                tries[asyncio.ensure_future(_connect(address, port))] = address
+            limit_s = STAGGER_S if left else None
+            done, _ = await asyncio.wait(tries, timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                address = tries.pop(task)
+                error = task.exception()
+                if error is None:
+                    return task.result(), address
+                if not isinstance(error, OSError):
+                    raise error
+                problem = error
+        raise problem
+    finally:
+        for task in tries:
+            task.cancel()
+            task.add_done_callback(_close_late)
+
+
+async def _connect(address: str, port: int) -> socket.socket:
+    family, kind, protocol, _, target = socket.getaddrinfo(
+        address, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST
+    )[0]
+    sock = socket.socket(family, kind, protocol)
+    try:
+        sock.setblocking(False)
+        await asyncio.get_running_loop().sock_connect(sock, target)
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
+def _close_late(task: asyncio.Task[socket.socket]) -> None:
+    if not task.cancelled() and task.exception() is None:
+        task.result().close()
+
+
 def is_literal(host: str) -> bool:
     """Return whether a host is an address itself; no host is every interface, and nothing to look up either."""
     try:
@@ -204,6 +253,21 @@ def grpc_target(addresses: Sequence[str], port: int) -> str:
         return "ipv4:" + ",".join(f"{address}:{port}" for address in addresses)
     in_v6 = (address if ":" in address else f"::ffff:{address}" for address in addresses)
     return "ipv6:" + ",".join(f"[{address}]:{port}" for address in in_v6)
+
+
+def name_of(address: str) -> str:
+    """Return the name in the `host:port` of a server; empty: it is an address or a socket, and nothing to look up."""
+    host, colon, port = address.rpartition(":")
+    host = host.strip("[]")
+    return host if colon and port.isdigit() and not is_literal(host) else ""
+
+
+def grpc_dial(address: str, addresses: Sequence[str]) -> tuple[str, tuple[tuple[str, str], ...]]:
+    """Return the target and the options of a channel to a server that is called `address`, at these addresses. What the
+    certificate has to name stays the same. Without any, gRPC looks the name up."""
+    if not addresses or not name_of(address):
+        return address, ()
+    return grpc_target(addresses, int(address.rpartition(":")[2])), (("grpc.default_authority", address),)
 
 
 def _look_up(host: str) -> list[str]:

@@ -62,7 +62,7 @@ def test_what_worked_is_tried_after_a_fresh_answer_and_before_an_old_one_also_by
     names.answers.clear()
     assert book.find("m1", LIMIT_S) == ("10.0.0.1", "10.0.0.2", "10.0.0.3")
     assert not book.is_fresh("m1", "10.0.0.2")
-    assert book.problem("m1") == "no such name"
+    assert str(book.error("m1")) == "no such name"
     until_written(file, "10.0.0.1")
     assert AddressBook(file, lookup=names).find("m1", LIMIT_S) == ("10.0.0.1",)
     assert file.stat().st_mode & 0o777 == 0o600

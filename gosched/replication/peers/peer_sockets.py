@@ -97,8 +97,8 @@ class Dialler:
             self._connect(peer, target)
         elif not peer.dialling and (peer.tried or not any(self._book.is_asking(host) for host, _ in peer.addresses)):
             for host, _ in peer.addresses:
-                if problem := self._book.problem(host):
-                    self._failed(peer, host, problem)
+                if error := self._book.error(host):
+                    self._failed(peer, host, str(error))
             new_round(peer)
             peer.next_dial = now + random.uniform(*_RETRY_S)
 
