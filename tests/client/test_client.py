@@ -10,8 +10,10 @@ import pytest
 
 from gosched.client import Denied, GoSchedClient, GoSchedError, NotFound, Refused, TimedOut, Unavailable, targets
 from gosched.core.records.job import JobState
+from gosched.wire.addresses import AddressBook
 from tests.client.fake_cluster import FakeMaster
 from tests.ports import HeldPort
+from tests.slow_path import SlowPath
 
 JOB = "name: a\nrun: echo hi"
 
@@ -55,6 +57,29 @@ def test_dead_master_is_passed_over(start_master):
     with GoSchedClient([dead.address, alive.address], timeout_s=30) as client:
         for _ in range(3):
             assert client.get_status().epoch == 3
+
+
+def test_a_master_behind_a_path_of_300_ms_is_connected_to_once(start_master):
+    with SlowPath(start_master().address) as path, GoSchedClient(path.address) as client:
+        assert client.get_status().nodes == 2
+        assert path.connections == 1
+
+
+def test_a_master_is_found_where_its_name_pointed_once_no_name_server_answers(start_master):
+    master, answers = start_master(), [["127.0.0.9", "127.0.0.1"]]
+
+    def lookup(host: str) -> list[str]:
+        if not answers:
+            raise OSError("no name server answers")
+        return answers.pop()
+
+    with GoSchedClient(f"masters.invalid:{master.address.rpartition(':')[2]}") as client:
+        client._masters._targets.book = AddressBook(lookup=lookup)
+        assert client.get_status().nodes == 2
+        client._masters._channels.clear()
+        client._masters._targets.book._names["masters.invalid"].answered_at = 0.0
+        assert client.get_status().nodes == 2
+        assert not answers
 
 
 def test_a_client_that_lives_on_finds_the_masters_that_came_after_those_that_it_was_told_of(start_master, monkeypatch):
