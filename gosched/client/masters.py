@@ -121,7 +121,7 @@ class Masters:
 
         for url in self._targets.urls:
             try:
-                self._targets.known = grpc_addresses(url, self._targets.tls, timeout_s)
+                self._targets.known = grpc_addresses(url, self._targets.tls, timeout_s, self._targets.book)
                 break
             except NoAddresses as error:
                 self._targets.last_error = str(error)

@@ -91,11 +91,12 @@ class AddressBook:
             return tuple(dict.fromkeys([*first, *then]))[:MAX_ADDRESSES]
 
     def is_fresh(self, host: str, address: str) -> bool:
-        """Return whether the newest lookup named this address: one that is only kept may be another's by now."""
+        """Return whether the newest lookup has ended, and named this address: one that is only kept may be another's by
+        now."""
         if is_literal(host):
             return True
         name = self._names.get(host)
-        return name is not None and name.is_fresh and address in name.answer
+        return name is not None and name.lookup is None and name.is_fresh and address in name.answer
 
     def is_asking(self, host: str) -> bool:
         name = self._names.get(host)
@@ -155,7 +156,8 @@ class AddressBook:
         threading.Thread(target=self._save, name="addresses", daemon=True).start()  # a slow disk holds nobody up
 
     def _name(self, host: str) -> _Name:
-        name = self._names[host] = self._names.pop(host, None) or _Name()
+        name = self._names.pop(host) if host in self._names else _Name()
+        self._names[host] = name
         if len(self._names) > MAX_NAMES:
             del self._names[next(iter(self._names))]
         return name
@@ -189,6 +191,16 @@ class AddressBook:
                 _write(self._file, json.dumps({"names": kept}).encode())
             except OSError as error:
                 self._unsaved(f"cannot write {self._file}: {error.strerror or error}")
+
+
+def connection(addresses: Sequence[str], port: int, timeout_s: float) -> socket.socket:
+    """Return a connection to the first of the addresses that answers; each has its share of the time. Raises OSError:
+    what the last one met."""
+    *others, last = addresses
+    for address in others:
+        with contextlib.suppress(OSError):  # the next one may answer
+            return socket.create_connection((address, port), timeout_s / len(addresses))
+    return socket.create_connection((last, port), timeout_s / len(addresses))
 
 
 async def connected(addresses: Sequence[str], port: int) -> tuple[socket.socket, str]:

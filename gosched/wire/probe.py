@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from gosched.wire.addresses import AddressBook
+from gosched.wire.addresses import AddressBook, connection
 from gosched.wire.tls_files import EXPIRED, NOT_YET_VALID, WRONG_NAME, why_untrusted, words_of
 from gosched.wire.tls_rules import trusting
 
@@ -66,12 +66,8 @@ class _Server:
     at: tuple[str, ...]
 
     def connection(self, timeout_s: float) -> socket.socket:
-        """Raises OSError: of the last address."""
-        *others, last = self.at
-        for address in others:
-            with contextlib.suppress(OSError):
-                return socket.create_connection((address, self.port), timeout_s / len(self.at))
-        return socket.create_connection((last, self.port), timeout_s)
+        """Raises OSError."""
+        return connection(self.at, self.port, timeout_s)
 
 
 def look_at_all(

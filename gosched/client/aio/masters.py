@@ -136,7 +136,8 @@ class AsyncMasters:
 
         for url in self._targets.urls:
             try:
-                self._targets.known = await asyncio.to_thread(grpc_addresses, url, self._targets.tls, timeout_s)
+                tls, book = self._targets.tls, self._targets.book
+                self._targets.known = await asyncio.to_thread(grpc_addresses, url, tls, timeout_s, book)
                 break
             except NoAddresses as error:
                 self._targets.last_error = str(error)
