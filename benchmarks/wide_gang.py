@@ -114,7 +114,7 @@ class Node:
         self.registrations += 1
 
 
-class Worker(worker_pb2_grpc.WorkerServiceServicer):  # type: ignore[misc]
+class Worker(worker_pb2_grpc.WorkerServiceServicer):
     """Takes the orders for all nodes."""
 
     def __init__(self) -> None:

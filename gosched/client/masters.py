@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -14,7 +15,7 @@ from gosched.client import targets
 from gosched.client.credentials import channel_credentials, socket_credentials
 from gosched.client.errors import Misused
 from gosched.client.requests.cluster import get_status
-from gosched.client.targets import CLOSED, LOOK_UP_S, OPTIONS, Targets, TlsFiles, Token, Tries, is_socket
+from gosched.client.targets import CLOSED, CONNECT_S, LOOK_UP_S, OPTIONS, Targets, TlsFiles, Token, Tries, is_socket
 from gosched.wire.addresses import grpc_dial, name_of
 
 T = TypeVar("T")
@@ -34,6 +35,7 @@ class Masters:
         self._targets = Targets(endpoints, tls, token, fails_fast=fails_fast)
         self._lock = threading.Lock()  # one thread may follow a stream while another closes the client
         self._channels: dict[tuple[str, int], _Channel] = {}  # by address, and version of the TLS files
+        self._tried: weakref.WeakSet[Any] = weakref.WeakSet()  # channels whose first try to connect has ended
         self._closed = False
 
     def call(self, rpc: Callable[[Any, float], T], *, timeout_s: float, try_s: float = targets.TRY_S) -> T:
@@ -57,7 +59,12 @@ class Masters:
         while True:
             left = tries.left_s()
             if self._find(min(targets.TRY_S, left)):
-                yield self.at((calls and self._targets.leader) or self._targets.current), left
+                target = (calls and self._targets.leader) or self._targets.current
+                channel = self.at(target)
+                if len(self._targets.known) == 1 or self._connects(channel, min(CONNECT_S, left)):
+                    yield channel, left
+                else:
+                    self._targets.unconnected(target)
             if tries.time_to_look():
                 from gosched.client.looking import look_at_all  # slow to import, and seldom needed
 
@@ -84,6 +91,25 @@ class Masters:
                 for old in [old for old in self._channels if self._targets.is_old(old[1])]:
                     self._channels.pop(old).channel.close()
             return found.channel
+
+    def _connects(self, channel: Any, wait_s: float) -> bool:
+        """Return whether a first try to connect has ended by then, well or not; a later call finds how it went."""
+        if channel in self._tried:
+            return True
+        settled = threading.Event()
+
+        def changed(state: grpc.ChannelConnectivity) -> None:
+            if state not in (grpc.ChannelConnectivity.IDLE, grpc.ChannelConnectivity.CONNECTING):
+                settled.set()
+
+        channel.subscribe(changed, try_to_connect=True)
+        try:
+            if settled.wait(wait_s):
+                self._tried.add(channel)
+                return True
+            return False
+        finally:
+            channel.unsubscribe(changed)
 
     @property
     def addresses(self) -> tuple[str, ...]:

@@ -29,6 +29,7 @@ AVOID_LEADER_S = 600.0  # that could not be reached from here: other masters pas
 LEARN_EVERY_S = 10.0  # between two looks at which masters there are
 LOOK_AT_FILES_S = 2.0  # between two looks at the TLS files
 LOOK_UP_S = 1.0  # at most, for where a name points
+CONNECT_S = 1.5  # for a first connection, where there are other masters: it is gone on with while they are asked
 TRY_S = 3.0  # one master's time for one call; one that is frozen never answers
 MAX_MASTERS = 64
 LOOK_AFTER_S = 0.8  # what stands in the way is looked at once all tries have failed for so long
@@ -223,6 +224,15 @@ class Targets:
             if silent and self.leader:
                 self._avoided[self.leader] = time.monotonic() + AVOID_LEADER_S
             self.leader = ""
+
+    def unconnected(self, target: str) -> None:
+        """Move on to the next master: there is no connection to this one yet."""
+        self.last_error = self.last_error or f"no connection to {target} within {CONNECT_S:g} s"
+        if target == self.leader:
+            self._avoided[target] = time.monotonic() + AVOID_LEADER_S
+            self.leader = ""
+        if target == self.current:
+            self._next += 1
 
     def time_to_learn(self) -> bool:
         """Return whether to look again which masters there are: they come and go while a client lives."""

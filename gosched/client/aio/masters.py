@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,11 +17,12 @@ from gosched.client.credentials import channel_credentials, socket_credentials
 from gosched.client.errors import GoSchedError, Misused
 from gosched.client.looking import look_at_all
 from gosched.client.requests.cluster import get_status
-from gosched.client.targets import CLOSED, LOOK_UP_S, OPTIONS, Targets, TlsFiles, Token, Tries, is_socket
+from gosched.client.targets import CLOSED, CONNECT_S, LOOK_UP_S, OPTIONS, Targets, TlsFiles, Token, Tries, is_socket
 from gosched.wire.addresses import grpc_dial, name_of
 
 T = TypeVar("T")
 
+_UNDER_WAY = (grpc.ChannelConnectivity.IDLE, grpc.ChannelConnectivity.CONNECTING)
 STREAMS_END_S = 3600.0  # those of a channel to an address that its name has left
 
 
@@ -44,6 +47,7 @@ class AsyncMasters:
         self._targets = Targets(endpoints, tls, token, fails_fast=fails_fast)
         self._channels: dict[tuple[str, int], _Channel] = {}  # by address, and version of the TLS files
         self._closing: set[asyncio.Future[None]] = set()
+        self._tried: weakref.WeakSet[Any] = weakref.WeakSet()  # channels whose first try to connect has ended
         self._closed = False
 
     async def call(
@@ -70,7 +74,12 @@ class AsyncMasters:
         while True:
             left = tries.left_s()
             if await self._find(min(targets.TRY_S, left)):
-                yield await self.at((calls and self._targets.leader) or self._targets.current), left
+                target = (calls and self._targets.leader) or self._targets.current
+                channel = await self.at(target)
+                if len(self._targets.known) == 1 or await self._connects(channel, min(CONNECT_S, left)):
+                    yield channel, left
+                else:
+                    self._targets.unconnected(target)
             if tries.time_to_look():
                 tries.looked(
                     await asyncio.to_thread(look_at_all, self._targets.known, self._targets.tls, self._targets.book)
@@ -99,6 +108,18 @@ class AsyncMasters:
             for old in [old for old in self._channels if self._targets.is_old(old[1])]:
                 self._give_up(old)
         return found.channel
+
+    async def _connects(self, channel: Any, wait_s: float) -> bool:
+        """Return whether a first try to connect has ended by then, well or not; a later call finds how it went."""
+        if channel in self._tried:
+            return True
+        with contextlib.suppress(TimeoutError), cancelled_as(Misused(CLOSED)):
+            async with asyncio.timeout(wait_s):
+                while (state := channel.get_state(try_to_connect=True)) in _UNDER_WAY:
+                    await channel.wait_for_state_change(state)
+                self._tried.add(channel)
+                return True
+        return False
 
     def _give_up(self, key: tuple[str, int], grace_s: float | None = None) -> None:
         closing = asyncio.ensure_future(self._channels.pop(key).channel.close(grace_s))
