@@ -51,6 +51,6 @@ def test_masters_agents_and_clients_find_each_other_over_paths_of_300_ms(tmp_pat
         agent.kill()
         cluster.restart(agent)
         with cluster.client(timeout_s=PATIENCE_S) as client:
-            job = client.submit("name: far\nrun: 'true'\n")
-            assert client.wait(job, timeout=PATIENCE_S).state is JobState.SUCCEEDED
+            client.submit("name: far\nrun: 'true'\n")
+            assert client.wait("far", timeout=PATIENCE_S).state is JobState.SUCCEEDED
             until(lambda: sum(m.healthy for m in client.get_status().masters) == 3, "all masters are back")
