@@ -43,6 +43,8 @@ MAX_DETAIL_LENGTH = 1024
 MAX_NOTES = 1000  # reasons why jobs wait, by one command
 MAX_DURATION_MS = 366 * 24 * 3600 * 1000
 MAX_BACKOFF_MS = 10 * 60 * 1000
+UNDELIVERED_BACKOFF_MS = 1000  # at least, after an attempt whose node died before it had started the task; it doubles
+MAX_UNDELIVERED_BACKOFF_MS = 60 * 1000
 MAX_EVICTORS = 8  # that a victim remembers
 # The ports of jobs: below those that the kernel gives out for outgoing connections (32768 and up).
 FIRST_PORT = 20_000

@@ -44,6 +44,7 @@ from gosched.replication.snapshots.snapshot import FILE as SNAPSHOT
 from gosched.replication.snapshots.snapshots import Snapshots
 from gosched.replication.storage import open_storage
 from gosched.state_machine import MachineBug
+from gosched.wire.addresses import AddressBook
 from gosched.wire.batch import UnknownSchema
 from gosched.wire.role_rules import RoleReader, reader_of
 from gosched.wire.roles import BadCertificate
@@ -217,6 +218,10 @@ class Replica:
                 joins_at=config.listed[config.member] if config.join else "",
                 tls=_tls(config),
                 timing=config.timing,
+                book=AddressBook(
+                    config.folder / "addresses.json",
+                    unsaved=lambda why: log.warning("addresses of masters are not kept", why=why),
+                ),
                 refused=self._on_refused,
                 revoked=lambda serial: self._applier.state.is_revoked(serial),
             )

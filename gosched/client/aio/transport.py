@@ -75,7 +75,8 @@ class AsyncTransport:
         """Return what one master answers."""
         try:
             with cancelled_as(Misused(CLOSED)):
-                return await call.rpc.unary(self._masters.at(call.address))(call.request, timeout=TRY_S)
+                channel = await self._masters.at(call.address)
+            return await call.rpc.unary(channel)(call.request, timeout=TRY_S)
         except grpc.RpcError as error:
             if is_transient(error):
                 raise Unavailable(f"{call.address} does not answer") from error
