@@ -36,7 +36,8 @@ def index_problems(state: ClusterState) -> Iterator[str]:
     newest: dict[str, list[str]] = {}
     for (_, name), own in named.items():
         newest.setdefault(name, []).append(max(own, key=lambda job: job.sequence).id)
-    if {name: sorted(state.names.ids_of(name)) for name in state.names.newest} != {n: sorted(i) for n, i in newest.items()}:
+    indexed = {name: sorted(state.names.ids_of(name)) for name in state.names.newest}
+    if indexed != {name: sorted(ids) for name, ids in newest.items()}:
         yield "names does not lead to the newest jobs"
     for (tenant, name), own in named.items():
         if [*state.names.namesakes(tenant, name)] != [job.id for job in sorted(own, key=lambda j: -j.sequence)]:

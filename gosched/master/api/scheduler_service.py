@@ -214,6 +214,8 @@ class SchedulerService(scheduler_pb2_grpc.SchedulerServiceServicer):
     async def ListJobs(self, request: scheduler_pb2.ListJobsRequest, context: Any) -> scheduler_pb2.ListJobsResponse:
         query = parsed(request, JobQuery)
         await self.proposals.barrier()
+        if query.parent:
+            query = replace(query, parent=self.access.find_job(context.caller, Permission.VIEW_JOB, query.parent).id)
         state, explanations, noted = self.replication.state, self.cycles.explanations, self.noted()
         lists, sees = self.access.lists(context.caller), self.access.sees(context.caller)
         seen, words = self._seen_jobs(context.caller), self.access.wording(context.caller)
@@ -225,7 +227,8 @@ class SchedulerService(scheduler_pb2_grpc.SchedulerServiceServicer):
         def whole(job: Job) -> Job:
             return job_for(job, seen, words)
 
-        return await list_jobs(state, query, row, whole, lists=lists, sees=sees)
+        viewer = self.access.viewer(context.caller)
+        return await list_jobs(state, query, row, whole, lists=lists, sees=sees, viewer=viewer)
 
     async def StreamJobLogs(
         self, request: scheduler_pb2.StreamJobLogsRequest, context: Any
@@ -398,7 +401,7 @@ class SchedulerService(scheduler_pb2_grpc.SchedulerServiceServicer):
     async def _fresh_job(self, id_or_name: str, caller: Caller, permission: Permission) -> Job:
         """Return the job. Raises ApiError, also where the caller may not do this with it."""
         await self.proposals.barrier()
-        return self.access.check_job(caller, permission, self.replication.state.find_job(id_or_name), id_or_name)
+        return self.access.find_job(caller, permission, id_or_name)
 
     def _while_allowed(
         self, caller: Caller, permission: Permission, job: Job, stream: AsyncIterator[T]
@@ -411,11 +414,9 @@ class SchedulerService(scheduler_pb2_grpc.SchedulerServiceServicer):
     ) -> str:
         """Return what the command calls the job: its id, so that a name cannot come to mean another one meanwhile. The
         repeat of a request keeps its words. Raises ApiError where the caller may not change it."""
-        state = self.replication.state
-        job = state.find_job(request.job)
         if self.access.identity(caller) is None:
             return request.job
-        return self.access.check_job(caller, Permission.CHANGE_JOB, job, request.job).id
+        return self.access.find_job(caller, Permission.CHANGE_JOB, request.job).id
 
     def _check_queues(self, caller: Caller, queues: tuple[Queue, ...], quotas: tuple[Quota, ...] | None) -> None:
         """Raises ApiError unless the caller may change each queue that would be another one. One within a queue may
