@@ -81,7 +81,7 @@ Wording = Callable[[str], str]
 HIDDEN = "a job of another tenant"
 #: A job as `name_beside` calls it, or an id alone.
 _NAMED = re.compile(
-    r"(?P<tenant>[\w.-]+)/[\w.-]+ \((?P<beside>j-[0-9a-z]+(?:\.[0-9]+)*)\)|(?P<id>\bj-[0-9a-z]+(?:\.[0-9]+)*)"
+    r"(?:(?P<tenant>[\w.-]+)/)?[\w.-]+ \((?P<beside>j-[0-9a-z]+(?:\.[0-9]+)*)\)|(?P<id>\bj-[0-9a-z]+(?:\.[0-9]+)*)"
 )
 
 

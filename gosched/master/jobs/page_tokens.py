@@ -105,13 +105,12 @@ def _parts(text: str) -> list[object]:
 
 
 def _hash(query: JobQuery, viewer: Hashable) -> str:
-    """Return a hash of what a query chooses, for whom, and how it is ordered. Moments are left out: `2h` ago is another one for
-    each page."""
+    """Return a hash of what a query chooses, for whom, and how it is ordered. Moments are left out: `2h` ago is another
+    one for each page."""
     order = query.order or JobOrder.SUBMITTED
     states = tuple(sorted(set(query.states)))
     direction = Direction.DESCENDING if query.descends else Direction.ASCENDING
     chosen = replace(query, order=order, direction=direction, states=states, since_ms=0, ended_since_ms=0)
     chosen = replace(chosen, page_size=0, page_token="", rows=False)
-    return blake2b(
-        repr(chosen if viewer is None else (chosen, viewer)).encode("utf-8", "surrogatepass"), digest_size=9
-    ).hexdigest()
+    text = repr(chosen if viewer is None else (chosen, viewer))
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=9).hexdigest()
