@@ -6,6 +6,8 @@ or cancelled in the step in which the other job ends, or (where many wait) in on
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from gosched.core.events import Event, JobUpdated
 from gosched.core.features import FeatureLevel
 from gosched.core.limits import MAX_NAME_LENGTH
@@ -22,15 +24,18 @@ from gosched.state_machine.children import add_children, cancel
 MAX_DEPENDENTS = 10_000  # that wait for one job
 
 
-def unmet(state: ClusterState, spec: JobSpec, job_id: str) -> tuple[Dependency, ...] | Rejected:
-    """Return what of `spec.after` the new job has to wait for, by id; or why it can never start."""
+def unmet(
+    state: ClusterState, spec: JobSpec, job_id: str, unseen: Sequence[str] = ()
+) -> tuple[Dependency, ...] | Rejected:
+    """Return what of `spec.after` the new job has to wait for, by id; or why it can never start. `unseen`: jobs that
+    count as not there."""
     waits_for: dict[Dependency, None] = {}
     for wanted in spec.after:
         if wanted.job in (spec.name, f"{spec.tenant}/{spec.name}", job_id):
             return Rejected(code=Code.INVALID, detail=f"after names the job itself, {wanted.job}: name another job")
-        other = state.find_job(wanted.job, spec.tenant)
+        other = None if wanted.job in unseen else state.find_job(wanted.job, spec.tenant)
         if other is None:
-            return Rejected(code=Code.INVALID, detail=no_such_job(state.feature_level, spec, wanted))
+            return Rejected(code=Code.INVALID, detail=_no_such_job(state.feature_level, spec, wanted))
         if not other.state.is_final:
             waits_for[Dependency(job=other.id, condition=wanted.condition)] = None
             if len(state.relatives.dependents.get(other.id, ())) >= MAX_DEPENDENTS:
@@ -43,8 +48,7 @@ def unmet(state: ClusterState, spec: JobSpec, job_id: str) -> tuple[Dependency, 
     return tuple(waits_for)
 
 
-def no_such_job(level: int, spec: JobSpec, wanted: Dependency) -> str:
-    """Return the refusal of a job that waits for one that is not there, or that its submitter may not see."""
+def _no_such_job(level: int, spec: JobSpec, wanted: Dependency) -> str:
     advice = "submit it first"
     if level >= FeatureLevel.BOUNDED:
         advice = f"submit it first; a name without a tenant is one of {spec.tenant}, TENANT/NAME is another tenant's"

@@ -61,7 +61,7 @@ def submit(state: ClusterState, command: SubmitJob, events: list[Event]) -> Outc
     refused = submission_refusal(state, spec) or _room_refusal(state, command)
     if refused is not None:
         return refused
-    waits_for = unmet(state, spec, command.job_id)
+    waits_for = unmet(state, spec, command.job_id, command.unseen)
     if isinstance(waits_for, Rejected):
         return waits_for
     if state.feature_level >= FeatureLevel.BOUNDED and (absent := missing_secret_problem(state, spec)):
@@ -89,7 +89,8 @@ def _command_problem(command: SubmitJob, level: int) -> str:
 
 
 def _submitter_problem(command: SubmitJob, level: int) -> Finding | None:
-    if level < FeatureLevel.BOUNDED and (command.user or command.authenticated or command.traceparent):
+    later = command.user or command.authenticated or command.traceparent or command.unseen
+    if level < FeatureLevel.BOUNDED and later:
         return Finding(problem="this feature level keeps no submitter of a job", advice="finalize the upgrade")
     user = check_id("user", command.user) if command.user else None
     return user or check_line("traceparent", command.traceparent)

@@ -104,8 +104,9 @@ class SchedulerService(scheduler_pb2_grpc.SchedulerServiceServicer):
         async def change() -> Accepted:
             self.access.check_submission(context.caller, spec)
             async with self.admissions.submission(spec) as admitted:
-                command = _from_submitter(admitted.command, self.replication.state, request.user, context.caller)
-                command = _in_trace(command, self.replication.state, traced, self.traces)
+                state = self.replication.state
+                command = _from_submitter(admitted.command, self.access, state, request.user, context.caller)
+                command = _in_trace(command, state, traced, self.traces)
                 warnings.extend([admitted.warning] if admitted.warning else [])
                 call.propose()
                 return await self._change(command, request)
@@ -128,7 +129,8 @@ class SchedulerService(scheduler_pb2_grpc.SchedulerServiceServicer):
 
         def named(command: SubmitJob) -> SubmitJob:
             state = self.replication.state
-            return _in_trace(_from_submitter(command, state, request.user, caller), state, traced, self.traces)
+            command = _from_submitter(command, self.access, state, request.user, caller)
+            return _in_trace(command, state, traced, self.traces)
 
         def check(spec: JobSpec) -> None:
             self.access.check_submission(caller, spec)
@@ -446,15 +448,15 @@ class SchedulerService(scheduler_pb2_grpc.SchedulerServiceServicer):
         return lambda job_id: (job := jobs.get(job_id)) is not None and lists(job_object(job))
 
 
-def _from_submitter(command: SubmitJob, state: ClusterState, user: str, caller: Caller) -> SubmitJob:
-    """Return the command with who submits it. Raises ApiError."""
+def _from_submitter(command: SubmitJob, access: Access, state: ClusterState, user: str, caller: Caller) -> SubmitJob:
+    """Return the command with who submits it, and what of it the submitter does not see. Raises ApiError."""
     if state.feature_level < FeatureLevel.BOUNDED:
         return command
     authenticated = caller.role is Role.CLIENT and bool(caller.name)
     user = caller.name if authenticated else user
     if user and (found := check_id("user", user)):
         raise invalid(str(found))
-    return replace(command, user=user, authenticated=authenticated)
+    return replace(command, user=user, authenticated=authenticated, unseen=access.unseen(caller, command.spec))
 
 
 def _in_trace(

@@ -53,7 +53,6 @@ from gosched.master.base.errors import ApiError, invalid, not_found
 from gosched.master.base.methods import Needs, method_of
 from gosched.master.base.tokens import bearer, find, is_ours, shown
 from gosched.replication.interface import Replication
-from gosched.state_machine.dependencies import no_such_job
 from gosched.wire.roles import Role
 
 GUARD_S = 1.0  # between two looks at whether a stream may go on
@@ -248,21 +247,24 @@ class Access:
             return
         if any(secret_names(group.secrets, group.isolation.registry) for group in spec.groups):
             self.check(caller, Permission.USE_SECRET, Object(tenant=spec.tenant))
-        self._check_named(caller, spec)
+        self._check_apart(caller, spec)
         for account in dict.fromkeys(group.isolation.user for group in spec.groups):
             if account and not may_run_as(self.bindings_of(identity), identity, on, account):
                 raise denied(f"{identity.user} may not run tasks as the account {account[:MAX_NAME_LENGTH]!a}")
 
-    def _check_named(self, caller: Caller, spec: JobSpec) -> None:
-        """Raises ApiError for a job that names another one which its submitter does not see: it would tell when that
-        one ends, and where it runs. The answer is that of a job which is not there."""
+    def unseen(self, caller: Caller, spec: JobSpec) -> tuple[str, ...]:
+        """Return which of the jobs that a job waits for its submitter does not see: they would tell it how they end."""
         state, sees = self._replication.state, self.sees(caller)
         if sees is None:
+            return ()
+        found = [(wanted.job, state.find_job(wanted.job, spec.tenant)) for wanted in spec.after]
+        return tuple([name for name, job in found if job is not None and not sees(job_object(job))])
+
+    def _check_apart(self, caller: Caller, spec: JobSpec) -> None:
+        """Raises ApiError for a job that keeps away from jobs of a tenant that its submitter does not see: where it
+        runs would tell where they do."""
+        if (sees := self.sees(caller)) is None:
             return
-        for wanted in spec.after:
-            other = state.find_job(wanted.job, spec.tenant)
-            if other is not None and not sees(job_object(other)):
-                raise invalid(no_such_job(state.feature_level, spec, wanted))
         for rule in [rule for group in spec.groups for rule in group.anti_affinity]:
             tenant = rule.job.rpartition("/")[0]
             if tenant and tenant != spec.tenant and not sees(Object(tenant=tenant)):
