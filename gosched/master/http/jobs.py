@@ -100,7 +100,7 @@ async def list_jobs(
         ),
     ] = "",
     parent: Annotated[
-        str, Query(max_length=MAX_NAME_LENGTH, description="Children of this array or schedule, by id or name.")
+        str, Query(max_length=600, description="Children of this array or schedule, by id, name or TENANT/NAME.")
     ] = "",
     sort: Annotated[
         Sort, Query(description="With - from the last to the first. Jobs without the moment come last, either way.")
