@@ -16,10 +16,9 @@ from operator import itemgetter
 from typing import Annotated, Any
 from urllib.parse import unquote
 
-from fastapi import APIRouter, Path, Query
+from fastapi import APIRouter, Depends, Path, Query
 from fastapi.dependencies.utils import get_flat_params
 from fastapi.routing import APIRoute
-from pydantic import AfterValidator
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Scope
@@ -57,12 +56,16 @@ def job_name(text: str) -> str:
     return text.replace(_SLASH, "/")
 
 
+def _job_of_path(
+    job: Annotated[
+        str, Path(description="Its id or its name; TENANT%2FNAME where several tenants have jobs of the name.")
+    ],
+) -> str:
+    return job_name(job)
+
+
 #: The type of a handler's parameter `job: JobName`, which is a part of the path.
-JobName = Annotated[
-    str,
-    Path(description="Its id or its name; TENANT%2FNAME where several tenants have jobs of the name."),
-    AfterValidator(job_name),
-]
+JobName = Annotated[str, Depends(_job_of_path)]
 
 
 class StrictRoute(APIRoute):
