@@ -126,7 +126,7 @@ class Batches:
                 if (answer := first[place]) is not None:
                     part.was_answered = True
                     _take(part, answer)
-                    known_names.setdefault(part.spec.name, place)
+                    known_names.setdefault((part.spec.tenant, part.spec.name), place)
                     continue
                 check(part.spec)
                 at_once = request.all_or_nothing or state.feature_level < FeatureLevel.BOUNDED  # see Proposals
