@@ -159,13 +159,20 @@ def live_children(state: ClusterState, parent_id: str) -> list[Job]:
     return sorted([state.jobs[j] for j in state.relatives.children.get(parent_id, ())], key=lambda job: job.sequence)
 
 
-def kept_name_problem(state: ClusterState, name: str) -> str:
-    """Return why a job may not have this name: a live parent may still give it to a child."""
-    head, _, tail = name.rpartition(".")
-    parent = state.jobs.get(state.names.id_of(head))
-    if parent is None or parent.state.is_final or not parent.spec.is_parent or not tail.isdecimal():
+def live_namesake(state: ClusterState, tenant: str, name: str) -> Job | None:
+    """Return the live job of a name in a tenant; below level 5 names are all tenants' together."""
+    is_own = state.feature_level >= FeatureLevel.BOUNDED
+    ids = [state.names.id_of(tenant, name)] if is_own else state.names.ids_of(name)
+    return next((state.jobs[job_id] for job_id in ids if job_id and not state.jobs[job_id].state.is_final), None)
+
+
+def kept_name_problem(state: ClusterState, spec: JobSpec) -> str:
+    """Return why a job may not have its name: a live parent may still give it to a child."""
+    head, _, tail = spec.name.rpartition(".")
+    parent = live_namesake(state, spec.tenant, head)
+    if parent is None or not parent.spec.is_parent or not tail.isdecimal():
         return ""
-    return f"the name {name} is kept for a job that {head} makes: take another name"
+    return f"the name {spec.name} is kept for a job that {head} makes: take another name"
 
 
 def cluster_bound_problem(state: ClusterState, spec: JobSpec) -> str:
@@ -211,8 +218,7 @@ def _named(common: JobSpec, element: int) -> JobSpec:
 
 
 def _child_problem(state: ClusterState, child_id: str, spec: JobSpec) -> str:
-    namesake = state.jobs.get(state.names.id_of(spec.name))
-    if namesake is not None and not namesake.state.is_final:
+    if live_namesake(state, spec.tenant, spec.name) is not None:
         return f"another job named {spec.name} lives: cancel it, or let it end"
     if child_id in state.jobs:
         return f"job id {child_id} is taken"

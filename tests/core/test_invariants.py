@@ -161,7 +161,7 @@ DAMAGE: list[tuple[str, Callable[[ClusterState], object]]] = [
     ("has no intent", job("run", intent=JobIntent.UNSPECIFIED)),
     ("is RUNNING and ended at 5", job("run", ended_at_ms=5)),
     ("in queue default, which does not exist", lambda s: s.queues.clear()),
-    ("two live jobs are named run", job("wait", spec=replace(spec("run")))),
+    ("two live jobs of tenant default are named run", job("wait", spec=replace(spec("run")))),
     ("is PENDING with CANCEL", job("wait", intent=JobIntent.CANCEL)),
     ("is RUNNING and counts 0 tasks without a place, not 1", task(state=TaskState.PENDING)),
     ("is PENDING and counts 1 tasks without a place", job("wait", unplaced=1)),

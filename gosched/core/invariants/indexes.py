@@ -37,12 +37,18 @@ def index_problems(state: ClusterState) -> Iterator[str]:
         yield "finished is not the jobs that have ended"
     if ends != sorted(ends):
         yield "finished is not in order of end"
-    newest: dict[str, Job] = {}
+    named: dict[tuple[str, str], list[Job]] = {}
     for job in state.jobs.values():
-        if job.spec.name not in newest or newest[job.spec.name].sequence < job.sequence:
-            newest[job.spec.name] = job
-    if state.names.newest != {name: job.id for name, job in newest.items()}:
+        named.setdefault((job.spec.tenant, job.spec.name), []).append(job)
+    newest: dict[str, list[str]] = {}
+    for (_, name), own in named.items():
+        newest.setdefault(name, []).append(max(own, key=lambda job: job.sequence).id)
+    indexed = {name: sorted(state.names.ids_of(name)) for name in state.names.newest}
+    if indexed != {name: sorted(ids) for name, ids in newest.items()}:
         yield "names does not lead to the newest jobs"
+    for (tenant, name), own in named.items():
+        if [*state.names.namesakes(tenant, name)] != [job.id for job in sorted(own, key=lambda j: -j.sequence)]:
+            yield f"names does not have all jobs of tenant {tenant} that are named {name}"
 
 
 def kept_job_problems(state: ClusterState) -> Iterator[str]:

@@ -37,7 +37,7 @@ from gosched.core.spec.job_spec import group_of
 from gosched.core.state.fenced_capacity import FencedCapacity
 from gosched.core.state.footprint import Footprint
 from gosched.core.state.job_counts import JobCounts
-from gosched.core.state.job_names import JobNames
+from gosched.core.state.job_names import JobNames, meant
 from gosched.core.state.job_relatives import JobRelatives
 from gosched.core.state.kept_jobs import KeptJobs
 from gosched.core.state.record_bytes import answer_bytes, answered_bytes, content_bytes, fence_bytes, reservation_bytes
@@ -69,7 +69,7 @@ class ClusterState(Contents):
         self.finished: dict[str, None] = {}
         #: The same by tenant and by array.
         self.kept = KeptJobs()
-        self.names = JobNames()
+        self.names = JobNames(self.jobs)
         self.counts = JobCounts()
         self.relatives = JobRelatives()
         #: When something is due by the passing of time alone.
@@ -289,7 +289,7 @@ class ClusterState(Contents):
         self._index_port(job.id, before.port if before is not None else 0, job.port)
         self.jobs[job.id] = job
         if before is None:
-            self.names.put(job, self.jobs.get(self.names.id_of(job.spec.name)))
+            self.names.put(job)
         if wants_placement(job) and job.id not in self.fences:
             self.pending.setdefault(job.id)
         else:
@@ -451,9 +451,22 @@ class ClusterState(Contents):
 
     # Reading
 
-    def find_job(self, id_or_name: str) -> Job | None:
-        """Return the job of the id, else the newest one of the name."""
-        return self.jobs.get(id_or_name) or self.jobs.get(self.names.id_of(id_or_name))
+    def jobs_named(self, text: str, tenant: str = "") -> list[Job]:
+        """Return the jobs that an id, TENANT/NAME or a name may mean: of a name the newest of each tenant, or of the
+        one that is given."""
+        if text in self.jobs:
+            return [self.jobs[text]]
+        if self.feature_level >= FeatureLevel.BOUNDED:
+            of, slash, name = text.rpartition("/")
+            tenant = of if slash else tenant
+            ids = [self.names.id_of(tenant, name)] if slash or tenant else self.names.ids_of(name)
+        else:
+            ids = self.names.ids_of(text)
+        return [self.jobs[job_id] for job_id in ids if job_id]
+
+    def find_job(self, text: str, tenant: str = "") -> Job | None:
+        """Return the job of an id or a name; of those of several tenants one that lives, else the newest."""
+        return next(reversed(meant(self.jobs_named(text, tenant))), None)
 
     def tasks_of(self, job: Job) -> list[Task]:
         """Return the tasks of the job in order of rank."""

@@ -190,7 +190,7 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
         state = self.replication.state
         answer = node_pb2.ListUsageResponse(revision=state.revision)
         if request.job:
-            job = self.access.check_job(context.caller, Permission.VIEW_JOB, state.find_job(request.job), request.job)
+            job = self.access.find_job(context.caller, Permission.VIEW_JOB, request.job)
             held = [task.allocation_id for task in state.tasks_of(job) if task.state.is_active]
             answer.tasks.extend(await self.usage.tasks(state, held))
             return answer

@@ -200,8 +200,7 @@ class AccessService(access_pb2_grpc.AccessServiceServicer):
     def _object(self, request: access_pb2.CheckAccessRequest, caller: Caller) -> Object:
         if not request.job:
             return Object(tenant=request.tenant, queue=request.queue) if request.tenant or request.queue else CLUSTER
-        found = self.replication.state.find_job(request.job)
-        return job_object(self.access.check_job(caller, Permission.VIEW_JOB, found, request.job))
+        return job_object(self.access.find_job(caller, Permission.VIEW_JOB, request.job))
 
     def _etag(self) -> str:
         bindings = self.replication.state.bindings

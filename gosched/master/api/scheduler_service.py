@@ -104,8 +104,9 @@ class SchedulerService(scheduler_pb2_grpc.SchedulerServiceServicer):
         async def change() -> Accepted:
             self.access.check_submission(context.caller, spec)
             async with self.admissions.submission(spec) as admitted:
-                command = _from_submitter(admitted.command, self.replication.state, request.user, context.caller)
-                command = _in_trace(command, self.replication.state, traced, self.traces)
+                state = self.replication.state
+                command = _from_submitter(admitted.command, self.access, state, request.user, context.caller)
+                command = _in_trace(command, state, traced, self.traces)
                 warnings.extend([admitted.warning] if admitted.warning else [])
                 call.propose()
                 return await self._change(command, request)
@@ -128,7 +129,8 @@ class SchedulerService(scheduler_pb2_grpc.SchedulerServiceServicer):
 
         def named(command: SubmitJob) -> SubmitJob:
             state = self.replication.state
-            return _in_trace(_from_submitter(command, state, request.user, caller), state, traced, self.traces)
+            command = _from_submitter(command, self.access, state, request.user, caller)
+            return _in_trace(command, state, traced, self.traces)
 
         def check(spec: JobSpec) -> None:
             self.access.check_submission(caller, spec)
@@ -214,6 +216,8 @@ class SchedulerService(scheduler_pb2_grpc.SchedulerServiceServicer):
     async def ListJobs(self, request: scheduler_pb2.ListJobsRequest, context: Any) -> scheduler_pb2.ListJobsResponse:
         query = parsed(request, JobQuery)
         await self.proposals.barrier()
+        if query.parent:
+            query = replace(query, parent=self.access.find_job(context.caller, Permission.VIEW_JOB, query.parent).id)
         state, explanations, noted = self.replication.state, self.cycles.explanations, self.noted()
         lists, sees = self.access.lists(context.caller), self.access.sees(context.caller)
         seen, words = self._seen_jobs(context.caller), self.access.wording(context.caller)
@@ -225,7 +229,8 @@ class SchedulerService(scheduler_pb2_grpc.SchedulerServiceServicer):
         def whole(job: Job) -> Job:
             return job_for(job, seen, words)
 
-        return await list_jobs(state, query, row, whole, lists=lists, sees=sees)
+        viewer = self.access.viewer(context.caller)
+        return await list_jobs(state, query, row, whole, lists=lists, sees=sees, viewer=viewer)
 
     async def StreamJobLogs(
         self, request: scheduler_pb2.StreamJobLogsRequest, context: Any
@@ -398,7 +403,7 @@ class SchedulerService(scheduler_pb2_grpc.SchedulerServiceServicer):
     async def _fresh_job(self, id_or_name: str, caller: Caller, permission: Permission) -> Job:
         """Return the job. Raises ApiError, also where the caller may not do this with it."""
         await self.proposals.barrier()
-        return self.access.check_job(caller, permission, self.replication.state.find_job(id_or_name), id_or_name)
+        return self.access.find_job(caller, permission, id_or_name)
 
     def _while_allowed(
         self, caller: Caller, permission: Permission, job: Job, stream: AsyncIterator[T]
@@ -411,11 +416,9 @@ class SchedulerService(scheduler_pb2_grpc.SchedulerServiceServicer):
     ) -> str:
         """Return what the command calls the job: its id, so that a name cannot come to mean another one meanwhile. The
         repeat of a request keeps its words. Raises ApiError where the caller may not change it."""
-        state = self.replication.state
-        job = state.find_job(request.job)
         if self.access.identity(caller) is None:
             return request.job
-        return self.access.check_job(caller, Permission.CHANGE_JOB, job, request.job).id
+        return self.access.find_job(caller, Permission.CHANGE_JOB, request.job).id
 
     def _check_queues(self, caller: Caller, queues: tuple[Queue, ...], quotas: tuple[Quota, ...] | None) -> None:
         """Raises ApiError unless the caller may change each queue that would be another one. One within a queue may
@@ -445,15 +448,15 @@ class SchedulerService(scheduler_pb2_grpc.SchedulerServiceServicer):
         return lambda job_id: (job := jobs.get(job_id)) is not None and lists(job_object(job))
 
 
-def _from_submitter(command: SubmitJob, state: ClusterState, user: str, caller: Caller) -> SubmitJob:
-    """Return the command with who submits it. Raises ApiError."""
+def _from_submitter(command: SubmitJob, access: Access, state: ClusterState, user: str, caller: Caller) -> SubmitJob:
+    """Return the command with who submits it, and what of it the submitter does not see. Raises ApiError."""
     if state.feature_level < FeatureLevel.BOUNDED:
         return command
     authenticated = caller.role is Role.CLIENT and bool(caller.name)
     user = caller.name if authenticated else user
     if user and (found := check_id("user", user)):
         raise invalid(str(found))
-    return replace(command, user=user, authenticated=authenticated)
+    return replace(command, user=user, authenticated=authenticated, unseen=access.unseen(caller, command.spec))
 
 
 def _in_trace(

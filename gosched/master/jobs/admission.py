@@ -22,6 +22,7 @@ from gosched.master.jobs.schedules import first_run_ms
 from gosched.master.planning.cycles import Cycles
 from gosched.replication.interface import Replication
 from gosched.scheduling.queries.deadline_admission import Admission, admit
+from gosched.state_machine.children import live_namesake
 from gosched.state_machine.queues import submission_refusal
 
 WAIT_S = 10.0  # for the submissions with deadlines that came before
@@ -107,8 +108,7 @@ class Admissions:
 
 def _may_be_new(state: ClusterState, spec: JobSpec) -> bool:
     """Return False if the state machine refuses the job anyway, or finds it there already."""
-    namesake = state.find_job(spec.name)
-    if namesake is not None and not namesake.state.is_final:
+    if live_namesake(state, spec.tenant, spec.name) is not None:
         return False
     return check_job(spec, state.feature_level) is None and submission_refusal(state, spec) is None
 

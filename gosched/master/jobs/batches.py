@@ -32,6 +32,7 @@ from gosched.master.base.proposals import Proposals
 from gosched.master.jobs.admission import Admissions
 from gosched.replication.group_commit import BATCH_BYTES
 from gosched.replication.interface import Replication
+from gosched.state_machine.children import live_namesake
 from gosched.state_machine.queues import submission_refusal
 from gosched.wire.v1 import scheduler_pb2, types_pb2
 
@@ -118,7 +119,7 @@ class Batches:
         state = self._replication.state
         first = [self._first_answer(request, place) for place in range(len(request.specs))]
         has_begun = any(first)
-        known_names: dict[str, int] = {}
+        known_names: dict[tuple[str, str], int] = {}
         parts: list[_Part] = []
         deadlines = 0
         for place, message in enumerate(request.specs):
@@ -129,7 +130,7 @@ class Batches:
                 if (answer := first[place]) is not None:
                     part.was_answered = True
                     _take(part, answer)
-                    known_names.setdefault(part.spec.name, place)
+                    known_names.setdefault((part.spec.tenant, part.spec.name), place)
                     continue
                 check(part.spec)
                 at_once = request.all_or_nothing or state.feature_level < FeatureLevel.BOUNDED  # see Proposals
@@ -141,7 +142,7 @@ class Batches:
             deadlines += _has_deadline(part.spec)
             if request.all_or_nothing and not has_begun and (problem := _state_problem(state, part.spec, known_names)):
                 part.refuse(grpc.StatusCode.FAILED_PRECONDITION, problem)
-            known_names.setdefault(part.spec.name, place)
+            known_names.setdefault((part.spec.tenant, part.spec.name), place)
             if not place % _TURN:
                 await asyncio.sleep(0)
         if deadlines > MAX_DEADLINES:
@@ -240,12 +241,12 @@ def spec_of(message: types_pb2.JobSpec) -> JobSpec:
     return parsed(message, JobSpec)
 
 
-def _state_problem(state: ClusterState, spec: JobSpec, before: dict[str, int]) -> str:
-    """Return why this state would not take the job; `before`: names of the batch, with their places."""
-    if spec.name in before:
-        return f"job {spec.name} is in the batch twice: the first is at place {before[spec.name]}"
-    namesake = state.find_job(spec.name)
-    if namesake is not None and not namesake.state.is_final and namesake.spec != spec:
+def _state_problem(state: ClusterState, spec: JobSpec, before: dict[tuple[str, str], int]) -> str:
+    """Return why this state would not take the job; `before`: tenants and names of the batch, with their places."""
+    if (place := before.get((spec.tenant, spec.name))) is not None:
+        return f"job {spec.name} is in the batch twice: the first is at place {place}"
+    namesake = live_namesake(state, spec.tenant, spec.name)
+    if namesake is not None and namesake.spec != spec:
         return f"job {spec.name} is live with another spec: cancel it first, or take another name"
     if late := check_begin_in_time(spec, state.clock_ms):
         return str(late)

@@ -191,7 +191,7 @@ class SetMembers(_message.Message):
     def __init__(self, configuration: _Optional[_Union[_types_pb2.Configuration, _Mapping]] = ...) -> None: ...
 
 class SubmitJob(_message.Message):
-    __slots__ = ("job_id", "spec", "reservation", "next_run_at_ms", "user", "authenticated", "traceparent")
+    __slots__ = ("job_id", "spec", "reservation", "next_run_at_ms", "user", "authenticated", "traceparent", "unseen")
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     SPEC_FIELD_NUMBER: _ClassVar[int]
     RESERVATION_FIELD_NUMBER: _ClassVar[int]
@@ -199,6 +199,7 @@ class SubmitJob(_message.Message):
     USER_FIELD_NUMBER: _ClassVar[int]
     AUTHENTICATED_FIELD_NUMBER: _ClassVar[int]
     TRACEPARENT_FIELD_NUMBER: _ClassVar[int]
+    UNSEEN_FIELD_NUMBER: _ClassVar[int]
     job_id: str
     spec: _types_pb2.JobSpec
     reservation: _containers.RepeatedCompositeFieldContainer[_types_pb2.Reservation]
@@ -206,7 +207,8 @@ class SubmitJob(_message.Message):
     user: str
     authenticated: bool
     traceparent: str
-    def __init__(self, job_id: _Optional[str] = ..., spec: _Optional[_Union[_types_pb2.JobSpec, _Mapping]] = ..., reservation: _Optional[_Iterable[_Union[_types_pb2.Reservation, _Mapping]]] = ..., next_run_at_ms: _Optional[int] = ..., user: _Optional[str] = ..., authenticated: bool = ..., traceparent: _Optional[str] = ...) -> None: ...
+    unseen: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, job_id: _Optional[str] = ..., spec: _Optional[_Union[_types_pb2.JobSpec, _Mapping]] = ..., reservation: _Optional[_Iterable[_Union[_types_pb2.Reservation, _Mapping]]] = ..., next_run_at_ms: _Optional[int] = ..., user: _Optional[str] = ..., authenticated: bool = ..., traceparent: _Optional[str] = ..., unseen: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class CancelJob(_message.Message):
     __slots__ = ("job_id", "reason")
