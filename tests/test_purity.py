@@ -12,6 +12,7 @@ FILES = sorted([*(ROOT / "core").rglob("*.py"), *(ROOT / "state_machine").rglob(
 
 ALLOWED_IMPORTS = {
     "__future__",
+    "base64",
     "collections",
     "collections.abc",
     "dataclasses",

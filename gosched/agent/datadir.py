@@ -30,8 +30,8 @@ class DataDirError(Exception):
 class DataDir:
     """The data directory, with its lock held until `close`.
 
-    Layout: `lock`, `node_id`, `place`, `cluster`, `epoch`, `lease`, and the directories `tasks`, `logs`, `spare` and
-    `trash`.
+    Layout: `lock`, `node_id`, `place`, `cluster`, `epoch`, `lease`, `addresses.json`, and the directories `tasks`,
+    `logs`, `spare` and `trash`.
     Tasks of other users pass through to their working directories, and can list nothing on the way.
     """
 

@@ -53,6 +53,7 @@ from gosched.core.reasons import Reason
 from gosched.logs import process as process_log
 from gosched.observe.health_port import HealthPort
 from gosched.observe.tracing import open_spans
+from gosched.wire.addresses import RECONNECT, AddressBook
 from gosched.wire.grpc_tls import SERVER_OPTIONS
 from gosched.wire.role_rules import reader_of
 from gosched.wire.tls_watch import TlsWatch
@@ -75,11 +76,8 @@ _SERVER_OPTIONS = [
 _CHANNEL_OPTIONS = [
     *_MESSAGE_SIZES,
     ("grpc.use_local_subchannel_pool", 1),
-    ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.min_reconnect_backoff_ms", 1000),  # also the time that one try to connect may take
+    *RECONNECT,
     ("grpc.max_reconnect_backoff_ms", 1000),
-    # A name may come back with another address: gRPC would ask for it again after half a minute.
-    ("grpc.dns_min_time_between_resolutions_ms", 500),
     ("grpc.enable_http_proxy", 0),
 ]
 
@@ -198,7 +196,11 @@ async def run(
         closing.push_async_callback(server.stop, 0.5)
         await _serve_metrics(settings, tls, metrics, closing)
         await _serve_health(settings, data_dir, closing)
-        connector = Connector(tls, cluster, _CHANNEL_OPTIONS, revoked.holds)
+        book = AddressBook(
+            data_dir.path / "addresses.json",
+            unsaved=lambda why: log.warning("addresses of masters are not kept", why=why),
+        )
+        connector = Connector(tls, cluster, _CHANNEL_OPTIONS, revoked.holds, book)
         session = Session(
             partial(_described, settings, data_dir, host, incarnation, address),
             settings.masters,
@@ -217,7 +219,7 @@ async def run(
         )
         renewal: Renewal | None = None
         if joining is not None and tls is not None:
-            dial = Connector(tls, cluster, _CHANNEL_OPTIONS, revoked.holds)
+            dial = Connector(tls, cluster, _CHANNEL_OPTIONS, revoked.holds, book)
             renewal = Renewal(joining.files, tls, dial, settings.masters, tls.current.holder.name, hosts)
         log.info("agent started", address=address)
         if host.tree.isolation:

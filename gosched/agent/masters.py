@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
+import socket
 import ssl
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -20,6 +21,7 @@ import structlog
 from gosched.agent.host import CannotStart
 from gosched.config.address import split_address
 from gosched.config.settings import Tls
+from gosched.wire.addresses import AddressBook, connected, grpc_dial, name_of
 from gosched.wire.certificates import names_of_call, server_identity
 from gosched.wire.plain_text import host_of, refusal
 from gosched.wire.probe import TlsPaths, look
@@ -72,8 +74,11 @@ class Connector:
         cluster: str,
         options: list[tuple[str, Any]],
         revoked: Callable[[str], bool],
+        book: AddressBook | None = None,
     ) -> None:
-        """`revoked`: whether the certificate with this serial number is revoked."""
+        """`revoked`: whether the certificate with this serial number is revoked. `book`: the addresses of names; None:
+        they are kept in memory."""
+        self._book = book or AddressBook()
         self._cluster = cluster
         self._options = options
         self._tls = tls
@@ -95,12 +100,15 @@ class Connector:
     async def __call__(self, address: str) -> Any:
         """Return a channel to the master at this address. Raises NotAMaster, Unreachable."""
         if self._tls is None:
-            return grpc.aio.insecure_channel(address, options=self._options)
+            target, options = await self._target(address)
+            return grpc.aio.insecure_channel(target, options=options)
         used = self._used = self._tls.current
         self._ends = time.monotonic() + random.uniform(*CHANNEL_LIFE_S)
         try:
             async with asyncio.timeout(LOOK_S):
-                holder, certificate = await server_identity(split_address(address), used.client, self._tls.roles)
+                sock, at = await self._connected(address)
+                host, port = split_address(address)
+                holder, certificate = await server_identity((host, port), used.client, self._tls.roles, sock)
         except (ssl.SSLError, BadCertificate) as error:
             raise NotAMaster(await self.why(address) or str(error)) from error
         except ConnectionResetError as error:
@@ -115,11 +123,40 @@ class Connector:
         if self._revoked(self._master):
             raise NotAMaster(f"the certificate of {_shown(holder)} that it shows is revoked")
         credentials = grpc.ssl_channel_credentials(certificate, used.pem.key, used.pem.cert)
-        return grpc.aio.secure_channel(address, credentials, options=self._options)
+        target, options = self._at(address, at)
+        self._book.worked(host, [at])
+        return grpc.aio.secure_channel(target, credentials, options=options)
+
+    async def _target(self, address: str) -> tuple[str, list[tuple[str, Any]]]:
+        """Return the target and the options of a channel without TLS. Raises Unreachable."""
+        host = name_of(address)
+        if not host:
+            return address, self._options
+        try:
+            async with asyncio.timeout(LOOK_S):
+                sock, at = await self._connected(address)
+        except OSError as error:  # TimeoutError is one
+            raise Unreachable(str(error) or f"no answer within {LOOK_S:.0f} s") from error
+        sock.close()
+        self._book.worked(host, [at])
+        return self._at(address, at)
+
+    async def _connected(self, address: str) -> tuple[socket.socket, str]:
+        """Return a socket to the program at this address, and where it was reached. Raises OSError."""
+        host, port = split_address(address)
+        addresses = await self._book.found(host, LOOK_S)
+        if not addresses:
+            raise OSError(f"the name {host} cannot be looked up: {self._book.error(host) or 'no name server answers'}")
+        return await connected(addresses, port)
+
+    def _at(self, address: str, at: str) -> tuple[str, list[tuple[str, Any]]]:
+        """Return the target and the options of a channel to where the program was reached: it is known by the name."""
+        target, more = grpc_dial(address, [at])
+        return target, [*self._options, *more]
 
     async def why(self, address: str) -> str:
         """Return what keeps this agent from a master at this address; empty: nothing that can be seen."""
-        found = await asyncio.to_thread(look, address, self._paths, LOOK_S)
+        found = await asyncio.to_thread(look, address, self._paths, LOOK_S, self._book)
         return found.words if found else ""
 
 

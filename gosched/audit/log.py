@@ -17,7 +17,7 @@ from typing import Protocol
 
 from gosched.audit.chain import Head
 from gosched.audit.record import AuditRecord, How, Outcome
-from gosched.audit.repeats import Repeats
+from gosched.audit.repeats import BULK_S, Bulk, Repeats
 
 GATHER_S = 0.25  # so that a disk that the replicated log is on, too, has few syncs more
 RETRY_S = 1.0
@@ -64,7 +64,7 @@ class AuditLog:
         self._max_waiting = max_waiting
         self._waiting: deque[AuditRecord] = deque()
         self._lost_since = 0  # the last record that was written
-        self._repeats = Repeats()
+        self._repeats, self._bulk = Repeats(), Bulk()
         self._wake = threading.Condition()
         self._ends = threading.Event()
         self._is_failing = False
@@ -94,12 +94,18 @@ class AuditLog:
     def put(self, record: AuditRecord) -> None:
         """Take a record; it is written soon."""
         with self._wake:
-            if record.outcome is not Outcome.ALLOWED:
-                kept = self._repeats.take(record, time.monotonic())
-                if kept is None:
-                    self._wake.notify()
-                    return
-            self._add(record)
+            now_s = time.monotonic()
+            if record.authenticated is How.MASTER:
+                taken = [record]
+            elif record.outcome is not Outcome.ALLOWED or record.unchanged:
+                kept = self._repeats.take(record, now_s)
+                taken = [kept] if kept is not None else []
+            else:
+                taken = self._bulk.take(record, now_s)
+            for one in taken:
+                self._add(one)
+            if not taken:
+                self._wake.notify()
 
     def close(self) -> None:
         """Write what waits, for CLOSE_S at most, and close the target."""
@@ -133,13 +139,17 @@ class AuditLog:
         """Wait until there is something to write, or the end of it; return whether there is."""
         with self._wake:
             while True:
-                for record in self._repeats.due(time.monotonic(), all_of_them=self._ends.is_set()):
+                now_s, is_last = time.monotonic(), self._ends.is_set()
+                for record in [
+                    *self._bulk.due(now_s, all_of_them=is_last),
+                    *self._repeats.due(now_s, all_of_them=is_last),
+                ]:
                     self._add(record)
                 if self._waiting:
                     return True
                 if self._ends.is_set():
                     return False
-                self._wake.wait(1.0 if self._repeats.are_open else None)
+                self._wake.wait(BULK_S if self._repeats.are_open or self._bulk.are_open else None)
 
     def _write(self) -> bool:
         """Write the records that wait now, and return whether that went well."""

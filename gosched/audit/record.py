@@ -78,6 +78,8 @@ class AuditRecord:
     reason: str = ""
     #: That names the change: a repeat has the same one.
     request_id: str = ""
+    #: It was so already.
+    unchanged: bool = False
     #: How many calls were like this one, which is the last of them.
     count: int = 1
     #: How many records before this one were lost, because they could not be written.
@@ -87,7 +89,17 @@ class AuditRecord:
 
 
 #: Fields that are left out where they say nothing.
-_SPARE = {"roles": "", "request_id": "", "count": 1, "lost": 0, "torn": "", "object": "", "reason": "", "revision": 0}
+_SPARE = {
+    "roles": "",
+    "request_id": "",
+    "unchanged": False,
+    "count": 1,
+    "lost": 0,
+    "torn": "",
+    "object": "",
+    "reason": "",
+    "revision": 0,
+}
 
 
 def record_json(record: AuditRecord) -> dict[str, str | int]:

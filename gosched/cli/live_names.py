@@ -40,7 +40,10 @@ def _listed_jobs(client: GoSchedClient) -> Iterable[str]:
 
 
 def _names_of(client: GoSchedClient, query: JobQuery) -> Iterable[str]:
-    return dict.fromkeys(row.name for rows in client.job_rows(query, limit=_MOST_JOBS) for row in rows)
+    """Return names, and TENANT/NAME of those that jobs of several tenants have."""
+    jobs = dict.fromkeys((row.name, row.tenant) for rows in client.job_rows(query, limit=_MOST_JOBS) for row in rows)
+    tenants = Counter(name for name, _ in jobs)
+    return [name if tenants[name] == 1 else f"{tenant}/{name}" for name, tenant in jobs]
 
 
 def _nodes(client: GoSchedClient) -> Iterable[str]:

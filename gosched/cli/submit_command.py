@@ -13,6 +13,7 @@ from gosched.cli.job_input import AnyJob, draft_of, read_by_master
 from gosched.cli.output import Json, as_data, emit, say
 from gosched.cli.tracing import trace_this
 from gosched.client import GoSchedClient, NotSubmitted, Submitted
+from gosched.client.errors import Unavailable
 from gosched.client.reading import ReadJob, submit_all, submit_read
 
 
@@ -32,7 +33,7 @@ def format_or_file(ctx: click.Context, param: click.Parameter, value: str) -> st
 @submit_options
 @click.option("--wait", is_flag=True, help="Wait until the job ends; return its exit code.")
 @click.option("--wait-timeout", metavar="DURATION", help="With --wait: give up after this time, with exit code 124.")
-@click.option("--request-id", help="Id of the request: a repeat with the same id returns the first answer.")
+@click.option("--request-id", help="Id of the request: a repeat with it within 16 minutes returns the first answer.")
 @click.option(
     "-o",
     "--output",
@@ -95,10 +96,17 @@ def command(
 
 def submit(client: GoSchedClient, spec: AnyJob, request_id: str | None = None) -> Submitted:
     """Submit a job, and say the result on stderr."""
-    if isinstance(spec, ReadJob):
-        answer = submit_read(client, spec, request_id)
-    else:
-        answer = client.submit(spec, request_id=request_id)
+    try:
+        if isinstance(spec, ReadJob):
+            answer = submit_read(client, spec, request_id)
+        else:
+            answer = client.submit(spec, request_id=request_id)
+    except Unavailable as error:
+        if error.request_id:
+            say(
+                f"{spec.name}: to repeat it and not run it twice, add --request-id={error.request_id} within 15 minutes"
+            )
+        raise
     _say(spec.name, answer)
     return answer
 

@@ -16,6 +16,7 @@ from google.protobuf.descriptor import ServiceDescriptor
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
+from gosched.core.request_ids import request_id_at
 from gosched.wire.v1 import access_pb2, cluster_pb2, history_pb2, join_pb2, node_pb2, scheduler_pb2, secret_pb2
 
 T = TypeVar("T")
@@ -75,16 +76,25 @@ class Call(Generic[T]):
     #: How much longer than usual it may take, in seconds.
     more_s: float = 0.0
 
-    def named(self, client_id: str) -> None:
-        """Write the client's id into a change whose caller chose no request id."""
-        if self.is_change and not self.request.client_id:
+    def named(self, client_id: str, now_ms: int) -> None:
+        """Write the client's id, and a request id of now, into a change whose caller chose none."""
+        if self.is_change and not self.request.request_id:
             self.request.client_id = client_id
+            self.renewed(now_ms)
+
+    def renewed(self, now_ms: int) -> bool:
+        """Write another request id, of now, into a change whose caller chose none. Return whether it is such a
+        change."""
+        if not self.is_change or self.request.client_id == _OWN_ID:
+            return False
+        self.request.request_id = request_id_at(now_ms, uuid.uuid4().hex[:20])
+        return True
 
 
 def names(request_id: str | None) -> dict[str, Any]:
-    """Return the fields under which the answer to a change is remembered. A caller's own request id means the same
-    from every process."""
-    return {"request_id": request_id or uuid.uuid4().hex, "client_id": _OWN_ID if request_id else ""}
+    """Return the fields under which the answer to a change is remembered; without a request id they are empty until it
+    is sent. A caller's own request id means the same from every process."""
+    return {"request_id": request_id, "client_id": _OWN_ID} if request_id else {}
 
 
 class Pages(Generic[T]):

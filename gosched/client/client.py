@@ -97,7 +97,7 @@ class GoSchedClient(Transport):
 
     @checked
     def job(self, job: str) -> JobHandle:
-        """Return the handle of a job that is there, by its id, or the newest of that name."""
+        """Return the handle of a job that is there, by its id, its name or TENANT/NAME."""
         found = self.get_job(job).job
         return JobHandle(job_id=found.id, name=found.spec.name, warnings=(), unchanged=True, client=self)
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from gosched.core.reasons import RefusalReason
+from gosched.wire.metadata import REASON
+
 if TYPE_CHECKING:
     from gosched.api.details import JobDetail
 
@@ -43,14 +46,21 @@ class Unavailable(GoSchedError):
 
     exit_code = 5
 
-    def __init__(self, text: str = "", *, was_reached: bool = False) -> None:
+    def __init__(self, text: str = "", *, was_reached: bool = False, request_id: str = "") -> None:
         super().__init__(text)
+        #: Of a change that may have happened: a repeat under it, soon enough, does not do it twice. Empty: none.
+        self.request_id = request_id
         #: Some master has answered, although it could not do it: the endpoints are right.
         self.was_reached = was_reached
 
 
 class Unreachable(Unavailable):
     """No master can be reached, and it is known why of each. Nothing was sent."""
+
+
+class OutOfTime(Unavailable):
+    """The change was not made now, since its request id was made too long ago, or by a clock that is ahead. An earlier
+    try of it may have happened."""
 
 
 class TimedOut(GoSchedError):
@@ -81,10 +91,17 @@ def is_transient(error: Any) -> bool:
     return (code == "INTERNAL" and "RST_STREAM" in details) or (code == "UNKNOWN" and "Stream removed" in details)
 
 
+def reason_of(error: Any) -> str:
+    """Return the code that came with an error beside its status; empty: none."""
+    return next((str(value) for key, value in error.trailing_metadata() or () if key == REASON), "")
+
+
 def from_rpc(error: Any) -> GoSchedError:
     """Return the exception for an answer that another master would give, too."""
     code = error.code().name
     detail = " ".join((error.details() or code).split())
+    if reason_of(error) == RefusalReason.REQUEST_OUT_OF_TIME:
+        return OutOfTime(detail)
     match code:
         case "NOT_FOUND":
             return NotFound(detail)

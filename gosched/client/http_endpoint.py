@@ -11,10 +11,14 @@ import json
 import socket
 import ssl
 import urllib.request
+from collections.abc import Callable
+from functools import partial
+from typing import Any
 from urllib.parse import urlsplit
 
 from gosched.client.errors import Misused
-from gosched.client.targets import MAX_MASTERS, TlsFiles
+from gosched.client.targets import LOOK_UP_S, MAX_MASTERS, TlsFiles
+from gosched.wire.addresses import AddressBook, connection, name_of
 from gosched.wire.probe import Obstacle
 from gosched.wire.tls_rules import trusting
 
@@ -33,13 +37,15 @@ class NoAddresses(Exception):
         self.obstacle = Obstacle(words=words, is_silence=is_silence)
 
 
-def grpc_addresses(url: str, tls: TlsFiles | None, timeout_s: float) -> list[str]:
-    """Return the gRPC addresses of all masters. Raises NoAddresses; Misused where no other try will help."""
+def grpc_addresses(url: str, tls: TlsFiles | None, timeout_s: float, book: AddressBook | None = None) -> list[str]:
+    """Return the gRPC addresses of all masters. `book`: where names point; None: they are looked up. Raises
+    NoAddresses; Misused where no other try will help."""
+    book = book or AddressBook()
     if tls is not None and not tls.cert:
         raise Misused(f"{url}: with a token alone, name the masters' token_addr as endpoints, as host:port")
-    handlers: list[urllib.request.BaseHandler] = [urllib.request.ProxyHandler({})]
+    handlers: list[urllib.request.BaseHandler] = [urllib.request.ProxyHandler({}), _Plain(book)]
     if url.startswith("https://") and tls is not None:
-        handlers.append(urllib.request.HTTPSHandler(context=_context(tls)))
+        handlers.append(_Secure(book, _context(tls)))
     try:
         with urllib.request.build_opener(*handlers).open(f"{url}/api/v1/status", timeout=timeout_s) as answer:
             status = json.loads(answer.read(_MAX_STATUS_BYTES))
@@ -52,7 +58,7 @@ def grpc_addresses(url: str, tls: TlsFiles | None, timeout_s: float) -> list[str
         raise NoAddresses(url, _words(reason), is_silence=is_silence) from error
     if not found:
         raise NoAddresses(url, "its status names no master's gRPC address")
-    return _reachable(found[:MAX_MASTERS], urlsplit(url).hostname or "")
+    return _reachable(found[:MAX_MASTERS], urlsplit(url).hostname or "", book)
 
 
 def _context(tls: TlsFiles) -> ssl.SSLContext:
@@ -66,19 +72,53 @@ def _context(tls: TlsFiles) -> ssl.SSLContext:
     return context
 
 
-def _reachable(found: list[str], host: str) -> list[str]:
-    if any(_is_known(address) for address in found):
+class _Plain(urllib.request.HTTPHandler):
+    """Opens http:// URLs where their names point by the book."""
+
+    def __init__(self, book: AddressBook) -> None:
+        super().__init__()
+        self._book = book
+
+    def http_open(self, request: urllib.request.Request) -> Any:
+        return self.do_open(partial(_dialling, http.client.HTTPConnection, self._book), request)
+
+
+class _Secure(urllib.request.HTTPSHandler):
+    """The same for https://; the certificate is checked against the name."""
+
+    def __init__(self, book: AddressBook, context: ssl.SSLContext) -> None:
+        super().__init__()
+        self._book, self._trusts = book, context
+
+    def https_open(self, request: urllib.request.Request) -> Any:
+        kind = partial(http.client.HTTPSConnection, context=self._trusts)
+        return self.do_open(partial(_dialling, kind, self._book), request)
+
+
+def _dialling(kind: Callable[..., Any], book: AddressBook, host: str, **more: Any) -> Any:
+    """Return a connection that is made with the addresses of the book: `socket` would wait for a name server beyond any
+    timeout."""
+
+    def dial(address: tuple[str, int], timeout: float, *_: object) -> socket.socket:
+        found = book.find(address[0], timeout)
+        if not found:
+            raise book.error(address[0]) or TimeoutError("no name server answers")
+        return connection(found, address[1], timeout)
+
+    made = kind(host, **more)
+    made._create_connection = dial
+    return made
+
+
+def _reachable(found: list[str], host: str, book: AddressBook) -> list[str]:
+    names = [name_of(address) for address in found]
+    for name in filter(None, names):
+        book.ask(name)  # all at once
+    if any(not name or book.find(name, LOOK_UP_S) for name in names):
         return found
     # Names of containers, whose ports are published where this one answered.
     inner = f"[{host}]" if ":" in host else host
     return [f"{inner}:{port}" for port in dict.fromkeys(address.rpartition(":")[2] for address in found)]
-
-
-def _is_known(address: str) -> bool:
-    try:
-        return bool(socket.getaddrinfo(address.rpartition(":")[0].strip("[]"), None))
-    except OSError:
-        return False
 
 
 def _words(reason: object) -> str:

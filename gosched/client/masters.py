@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import grpc
@@ -13,7 +15,8 @@ from gosched.client import targets
 from gosched.client.credentials import channel_credentials, socket_credentials
 from gosched.client.errors import Misused
 from gosched.client.requests.cluster import get_status
-from gosched.client.targets import CLOSED, OPTIONS, Targets, TlsFiles, Token, Tries, is_socket
+from gosched.client.targets import CLOSED, CONNECT_S, LOOK_UP_S, OPTIONS, Targets, TlsFiles, Token, Tries, is_socket
+from gosched.wire.addresses import grpc_dial, name_of
 
 T = TypeVar("T")
 
@@ -31,7 +34,8 @@ class Masters:
     ) -> None:
         self._targets = Targets(endpoints, tls, token, fails_fast=fails_fast)
         self._lock = threading.Lock()  # one thread may follow a stream while another closes the client
-        self._channels: dict[tuple[str, int], Any] = {}  # by address, and version of the TLS files
+        self._channels: dict[tuple[str, int], _Channel] = {}  # by address, and version of the TLS files
+        self._tried: weakref.WeakSet[Any] = weakref.WeakSet()  # channels whose first try to connect has ended
         self._closed = False
 
     def call(self, rpc: Callable[[Any, float], T], *, timeout_s: float, try_s: float = targets.TRY_S) -> T:
@@ -55,26 +59,57 @@ class Masters:
         while True:
             left = tries.left_s()
             if self._find(min(targets.TRY_S, left)):
-                yield self.at((calls and self._targets.leader) or self._targets.current), left
+                target = (calls and self._targets.leader) or self._targets.current
+                channel = self.at(target)
+                if len(self._targets.known) == 1 or self._connects(channel, min(CONNECT_S, left)):
+                    yield channel, left
+                else:
+                    self._targets.unconnected(target)
             if tries.time_to_look():
                 from gosched.client.looking import look_at_all  # slow to import, and seldom needed
 
-                tries.looked(look_at_all(self._targets.known, self._targets.tls))
+                tries.looked(look_at_all(self._targets.known, self._targets.tls, self._targets.book))
             time.sleep(tries.pause_s())
 
     def at(self, target: str) -> Any:
         """Return a channel to the master at this very address."""
+        self._targets.check(target)
+        version, tls = self._targets.tls_contents()
+        key = target, version
+        found, host = self._channels.get(key), name_of(target)
+        is_silent = target in self._targets.silent
+        addresses = self._targets.book.find(host, LOOK_UP_S) if host and (is_silent or found is None) else ()
         with self._lock:
             if self._closed:
                 raise Misused(CLOSED)
-            self._targets.check(target)
-            version, tls = self._targets.tls_contents()
-            key = target, version
-            if key not in self._channels:
-                self._channels[key] = _open(target, tls, self._targets.token)
+            self._targets.silent.discard(target)
+            found = self._channels.get(key)
+            if found is None or not set(addresses) <= set(found.addresses):  # streams over the one before go on
+                at, more = grpc_dial(target, addresses)
+                found = _Channel(_open(at, tls, self._targets.token, OPTIONS + more), addresses)
+                self._channels[key] = found
                 for old in [old for old in self._channels if self._targets.is_old(old[1])]:
-                    self._channels.pop(old).close()
-            return self._channels[key]
+                    self._channels.pop(old).channel.close()
+            return found.channel
+
+    def _connects(self, channel: Any, wait_s: float) -> bool:
+        """Return whether a first try to connect has ended by then, well or not; a later call finds how it went."""
+        if channel in self._tried:
+            return True
+        settled = threading.Event()
+
+        def changed(state: grpc.ChannelConnectivity) -> None:
+            if state not in (grpc.ChannelConnectivity.IDLE, grpc.ChannelConnectivity.CONNECTING):
+                settled.set()
+
+        channel.subscribe(changed, try_to_connect=True)
+        try:
+            if settled.wait(wait_s):
+                self._tried.add(channel)
+                return True
+            return False
+        finally:
+            channel.unsubscribe(changed)
 
     @property
     def addresses(self) -> tuple[str, ...]:
@@ -96,7 +131,7 @@ class Masters:
         """Close all channels. Streams that other threads follow end, and are not opened anew."""
         with self._lock:
             self._closed = True
-            channels = list(self._channels.values())
+            channels = [each.channel for each in self._channels.values()]
             self._channels.clear()
         for channel in channels:
             channel.close()
@@ -112,7 +147,7 @@ class Masters:
 
         for url in self._targets.urls:
             try:
-                self._targets.known = grpc_addresses(url, self._targets.tls, timeout_s)
+                self._targets.known = grpc_addresses(url, self._targets.tls, timeout_s, self._targets.book)
                 break
             except NoAddresses as error:
                 self._targets.last_error = str(error)
@@ -130,11 +165,18 @@ class Masters:
         self._targets.learn([master.grpc_address for master in status.masters])
 
 
-def _open(target: str, tls: tuple[bytes, bytes, bytes] | None, token: Token) -> Any:
+@dataclass(frozen=True, slots=True)
+class _Channel:
+    channel: Any
+    #: Where it was dialled; empty: gRPC looks the name up, or there is none.
+    addresses: tuple[str, ...]
+
+
+def _open(target: str, tls: tuple[bytes, bytes, bytes] | None, token: Token, options: Any) -> Any:
     """Return a channel. `tls`: CA, key, certificate."""
     if tls is None and token and is_socket(target):
-        return grpc.secure_channel(target, socket_credentials(token), options=OPTIONS)
+        return grpc.secure_channel(target, socket_credentials(token), options=options)
     if tls is None:
-        return grpc.insecure_channel(target, options=OPTIONS)
+        return grpc.insecure_channel(target, options=options)
     credentials = channel_credentials(tls, token)
-    return grpc.secure_channel(target, credentials, options=OPTIONS)
+    return grpc.secure_channel(target, credentials, options=options)

@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 from gosched.client.arguments import given_as
 from gosched.client.errors import Misused, Unavailable, Unreachable, from_rpc, is_transient
 from gosched.config.files import stamp_of
+from gosched.wire.addresses import RECONNECT, AddressBook
 from gosched.wire.metadata import LEADER
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 AVOID_LEADER_S = 600.0  # that could not be reached from here: other masters pass calls on meanwhile
 LEARN_EVERY_S = 10.0  # between two looks at which masters there are
 LOOK_AT_FILES_S = 2.0  # between two looks at the TLS files
+LOOK_UP_S = 1.0  # at most, for where a name points
+CONNECT_S = 1.5  # for a first connection, where there are other masters: it is gone on with while they are asked
 TRY_S = 3.0  # one master's time for one call; one that is frozen never answers
 MAX_MASTERS = 64
 LOOK_AFTER_S = 0.8  # what stands in the way is looked at once all tries have failed for so long
@@ -39,11 +42,8 @@ OPTIONS = (
     ("grpc.keepalive_time_ms", 1000),
     ("grpc.keepalive_timeout_ms", 1000),
     ("grpc.http2.max_pings_without_data", 0),
-    ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.min_reconnect_backoff_ms", 100),
+    *RECONNECT,
     ("grpc.max_reconnect_backoff_ms", 500),
-    # A name may come back with another address: gRPC would ask for it again after half a minute.
-    ("grpc.dns_min_time_between_resolutions_ms", 500),
     ("grpc.max_receive_message_length", 64 * 1024 * 1024),
     ("grpc.enable_http_proxy", 0),
 )
@@ -166,6 +166,10 @@ class Targets:
         self._next = random.randrange(MAX_MASTERS)
         #: The master that calls go to first; empty: `current`, as streams do, which any master serves.
         self.leader = ""
+        #: Where names of masters point, and did when they were reached.
+        self.book = AddressBook()
+        #: Masters that gave no answer when they were called last.
+        self.silent: set[str] = set()
         self._avoided: dict[str, float] = {}  # masters, and until when they are not called as the leader
         self._learn_at = time.monotonic() + LEARN_EVERY_S  # a shorter life needs none
         secure = next((url for url in self.endpoints if url.startswith("https://")), "")
@@ -206,10 +210,12 @@ class Targets:
         if not is_transient(error):
             raise from_rpc(error) from None
         text = " ".join((error.details() or error.code().name).split())[:200]
-        no_connection = any(words in text for words in _NO_CONNECTION)
+        no_connection = not may_have_arrived(error)
         self.may_have_arrived |= not no_connection
         silent = no_connection or error.code().name == "DEADLINE_EXCEEDED"
         self.was_reached |= not silent
+        if silent and len(self.silent) < MAX_MASTERS:
+            self.silent.add(self.leader if at_leader and self.leader else self.current)
         if not self.last_error or not silent:  # what a master that lives says tells more
             self.last_error = text
         if not at_leader or self.leader == self.current:
@@ -218,6 +224,15 @@ class Targets:
             if silent and self.leader:
                 self._avoided[self.leader] = time.monotonic() + AVOID_LEADER_S
             self.leader = ""
+
+    def unconnected(self, target: str) -> None:
+        """Move on to the next master: there is no connection to this one yet."""
+        self.last_error = self.last_error or f"no connection to {target} within {CONNECT_S:g} s"
+        if target == self.leader:
+            self._avoided[target] = time.monotonic() + AVOID_LEADER_S
+            self.leader = ""
+        if target == self.current:
+            self._next += 1
 
     def time_to_learn(self) -> bool:
         """Return whether to look again which masters there are: they come and go while a client lives."""
@@ -291,6 +306,12 @@ class Tries:
         if self._count < max(1, len(self._targets.known)):
             return 0.0
         return min(pause_s(), max(0.0, self._ends - time.monotonic()))
+
+
+def may_have_arrived(error: Any) -> bool:
+    """Return whether the call that failed may have reached a master, by gRPC's words."""
+    text = " ".join((error.details() or error.code().name).split())[:200]
+    return not any(words in text for words in _NO_CONNECTION)
 
 
 def pause_s() -> float:

@@ -13,7 +13,8 @@ from contextlib import suppress
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from gosched.client.calls import STREAM_S, Call, Pages, Stream
-from gosched.client.errors import TimedOut, Unavailable, Unreachable
+from gosched.client.change_tries import ChangeTries, MastersClock
+from gosched.client.errors import OutOfTime, TimedOut, Unavailable
 from gosched.client.methods import described, prepared
 from gosched.client.targets import TRY_S, TlsFiles, Token, pause_s
 
@@ -38,27 +39,39 @@ class Transport:
         self._masters = Masters(endpoints, tls, token, fails_fast=fails_fast)
         self._timeout_s = timeout_s
         self._client_id = uuid.uuid4().hex
+        self._clock = MastersClock()
 
     def _do(self, call: Call[T]) -> T:
         """Return the answer. A leader that lost its majority may have logged what it could not commit; the next one
         may commit it."""
-        call.named(self._client_id)
+        call.named(self._client_id, self._clock.now_ms())
         if call.address:
             return call.read(self._at(call))
+        tries = ChangeTries(call)
 
         def send(channel: Any, timeout: float) -> Any:
-            answer, done = call.rpc.unary(channel).with_call(call.request, timeout=timeout, metadata=call.metadata)
+            with tries.one():
+                answer, done = call.rpc.unary(channel).with_call(call.request, timeout=timeout, metadata=call.metadata)
             self._masters.passed_on(done.trailing_metadata())
             return answer
 
+        timeout_s, try_s = self._timeout_s + call.more_s, TRY_S + call.more_s
         try:
-            timeout_s, try_s = self._timeout_s + call.more_s, TRY_S + call.more_s
-            return call.read(self._masters.call(send, timeout_s=timeout_s, try_s=try_s))
+            try:
+                return call.read(self._masters.call(send, timeout_s=timeout_s, try_s=try_s))
+            except OutOfTime:
+                if tries.may_be_done:
+                    raise
+                from gosched.client.requests.cluster import get_status  # seldom needed
+
+                self._clock.learn(self._do(get_status()).clock_ms)
+                if not call.renewed(self._clock.now_ms()):
+                    raise
+                return call.read(self._masters.call(send, timeout_s=timeout_s, try_s=try_s))
         except Unavailable as error:
-            if not call.is_change or isinstance(error, Unreachable):
+            if (explained := tries.explained(error)) is None:
                 raise
-            text = f"{error}. It may still take effect: look before you repeat it"
-            raise Unavailable(text, was_reached=error.was_reached) from error
+            raise explained from error
 
     def _at(self, call: Call[T]) -> Any:
         """Return what one master answers."""

@@ -73,6 +73,15 @@ class Limit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """Jobs that a binding or a token reaches: of one of the tenants, in one of the queues or below it. What is empty
+    does not narrow it."""
+
+    tenants: tuple[str, ...] = ()
+    queues: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
     """An authenticated user."""
 
@@ -83,6 +92,8 @@ class Identity:
 
 
 CLUSTER = Object()
+#: Which jobs somebody sees: those that all scopes of one of the parts reach; None: all.
+Scopes = tuple[tuple[Scope, ...], ...] | None
 
 _ON_JOBS = (Permission.VIEW_JOB, Permission.READ_LOGS, Permission.EXEC, Permission.SUBMIT, Permission.CHANGE_JOB)
 _OF_SECRETS = (Permission.SET_SECRET, Permission.USE_SECRET)
@@ -159,6 +170,27 @@ def sees_all(bindings: Iterable[Binding], identity: Identity) -> bool:
     return any(names(one, identity) and _is_open(one) for one in bindings)
 
 
+def seen_scopes(bindings: Iterable[Binding], identity: Identity) -> Scopes:
+    """Return what jobs the identity sees, as `may` decides it."""
+    limit = identity.limit
+    if limit is not None and not _views_jobs(limit):
+        return ()
+    narrowed = (_scope(limit),) if limit is not None else ()
+    own = [_scope(one) for one in bindings if names(one, identity) and _views_jobs(one)]
+    return tuple([(scope, *narrowed) for scope in dict.fromkeys(own)])
+
+
+def is_own_tenant(bindings: Iterable[Binding], identity: Identity, tenant: str) -> bool:
+    """Return whether the identity works in this tenant: a binding that names it lets it submit there."""
+    limit = identity.limit
+    if limit is not None and limit.tenants and tenant not in limit.tenants:
+        return False
+    return any(
+        names(one, identity) and tenant in one.tenants and Permission.SUBMIT in GRANTS.get(one.role, {})
+        for one in bindings
+    )
+
+
 def is_in_tenant(bindings: Iterable[Binding], identity: Identity, tenant: str) -> bool:
     """Return whether the identity has a role in this tenant, in some queue at least."""
     limit = identity.limit
@@ -229,7 +261,16 @@ def _is_admins(identity: Identity) -> bool:
 
 
 def _is_open(by: Binding | Limit) -> bool:
-    return GRANTS.get(by.role, {}).get(Permission.VIEW_JOB) is Reach.SCOPE and not by.tenants and not by.queues
+    return _views_jobs(by) and not by.tenants and not by.queues
+
+
+def _views_jobs(by: Binding | Limit) -> bool:
+    """Return whether it lets its user see all jobs in its scope; no role sees its user's own jobs alone."""
+    return GRANTS.get(by.role, {}).get(Permission.VIEW_JOB) is Reach.SCOPE
+
+
+def _scope(by: Binding | Limit) -> Scope:
+    return Scope(tenants=by.tenants, queues=by.queues)
 
 
 def _is_below(quota: Quota, binding: Binding) -> bool:

@@ -151,6 +151,18 @@ class ClockSet:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CommandFailed:
+    """A command met a bug before it had changed anything, and was refused for it; or operators had it skipped."""
+
+    #: Its name: "SubmitJob".
+    command: str
+    #: What it met, in one line; alike on all masters.
+    why: str
+    #: Where it was raised, in one line; empty: it was skipped.
+    trace: str = field(default="", compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DeadlineMissed:
     """A job had not succeeded by its deadline. It goes on."""
 
@@ -201,6 +213,7 @@ Event = (
     | AccessChanged
     | NodeJoined
     | ClockSet
+    | CommandFailed
     | DeadlineMissed
     | JobUpdated
     | JobFrozen

@@ -17,6 +17,8 @@ class Code(IntEnum):
     STALE_INCARNATION = 5
     CONFLICT = 6
     EXHAUSTED = 7
+    MACHINE_BUG = 8
+    OUT_OF_TIME = 9  # the request's id says that it was made too long ago, or later than now
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,8 +55,28 @@ Outcome = Accepted | Rejected
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Answered:
+    """A request that was answered, as it is remembered for its repeats."""
+
+    #: Of who asked and of the request id (core/request_ids.py).
+    key: str
+    #: Mark of the user who asked; empty: a caller that is not judged as a user.
+    user: str = ""
+    #: Until when it is remembered at least, by the state's clock, in ms since 1970.
+    until_ms: int
+    #: UNSPECIFIED: accepted.
+    code: Code = Code.UNSPECIFIED
+    #: Of a rejection; otherwise empty.
+    detail: str = ""
+    #: As in Accepted.
+    subject: str = ""
+    #: As in Accepted.
+    unchanged: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """An outcome as it is remembered for repeats of its request."""
+    """The same below FeatureLevel.BOUNDED."""
 
     client_id: str
     request_id: str

@@ -137,5 +137,7 @@ class RefusalReason(StrEnum):
     CLOCK_SKEW = "CLOCK_SKEW"
     FOREIGN_CLUSTER = "FOREIGN_CLUSTER"
     HISTORY_COMPACTED = "HISTORY_COMPACTED"  # events that were asked for are not kept any more
+    MACHINE_BUG = "MACHINE_BUG"  # the state machine met a bug with this very change
     NODE_ID_IN_USE = "NODE_ID_IN_USE"
     REJECTED = "REJECTED"  # by the state machine
+    REQUEST_OUT_OF_TIME = "REQUEST_OUT_OF_TIME"  # its id was made too long ago, or later than now

@@ -59,6 +59,7 @@ SWITCH_INTERVAL_S = 0.0002  # the planner computes in a thread beside the event 
 @click.option("--key-file", metavar="FILE", help="With --restore: of a backup encrypted with a key.")
 @click.option("--restore-from", metavar="DIR", help="Fill the empty data directory from another master's, and end.")
 @click.option("--yes-i-lost", metavar="WORDS", help="With --restore-from: the words that it would ask for.")
+@click.option("--skip-command", metavar="MARK", help="Skip a command that met a bug, and end; see troubleshooting.md.")
 @click.option("--insecure", is_flag=True, default=None, help="Listen without TLS on addresses that are not loopback.")
 @click.option("--tls-cert", metavar="FILE", help="PEM file of this master's certificate.")
 @click.option("--tls-key", metavar="FILE", help="PEM file of its key.")
@@ -70,12 +71,13 @@ SWITCH_INTERVAL_S = 0.0002  # the planner computes in a thread beside the event 
 def main(config_path: str | None, raft_bind_addr: str | None, **flags: object) -> None:
     """A master of a gosched cluster.
 
-    With --restore or --restore-from it does not run: docs/operations/masters.md says when to use which.
+    With --restore, --restore-from or --skip-command it does not run: docs/operations says when to use which.
     """
     flags["bind_addr"] = raft_bind_addr
-    from gosched.master.backups.restoration import Restoration  # it brings pysyncobj along
+    from gosched.master.backups.restoration import Restoration, skip_command  # it brings pysyncobj along
 
     asked = Restoration(**{name: flags.pop(name) for name in Restoration.FLAGS})  # type: ignore[arg-type]
+    skipped = flags.pop("skip_command")
     if flags.get("peers"):
         flags["raft_enabled"] = True
     try:
@@ -86,6 +88,9 @@ def main(config_path: str | None, raft_bind_addr: str | None, **flags: object) -
         process_log.begin(form=settings.logging.format, level=settings.shown_level, master=settings.raft.node_id)
         if asked.is_wanted:
             process_log.say(f"gosched-master: {asked.carry_out(settings)}")
+            code = 0
+        elif skipped:
+            process_log.say(f"gosched-master: {skip_command(settings, str(skipped))}")
             code = 0
         else:
             code = asyncio.run(serve(settings, read))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from pathlib import Path
 
 import structlog
 
@@ -72,6 +73,7 @@ from gosched.observe.tracing import open_spans
 from gosched.observe.tracing_jobs import JobTraces
 from gosched.observe.tracing_leader import LeaderTraces
 from gosched.replication.interface import AppliedBatch, Part, Replication, Role
+from gosched.wire.addresses import AddressBook
 from gosched.wire.role_rules import reader_of
 from gosched.wire.roles import CertificateHolder
 
@@ -104,8 +106,13 @@ class MasterServer:
         tls = self._tls = watched_tls(settings.tls, replication.member_id)
         mine = tls.current.holder if tls else CertificateHolder()
         self._certified_cluster = mine.cluster
-        self._agents = Channels(tls, by_role=mine.in_dns)
-        self._masters = Channels(tls, to_masters=True)
+        book = AddressBook(
+            Path(settings.data_dir) / "addresses.json",
+            unsaved=lambda why: structlog.get_logger().warning("addresses of agents and masters are not kept", why=why),
+        )
+        self._agents = Channels(tls, book=book, by_role=mine.in_dns)
+        round_trip_ms = settings.raft.max_round_trip_ms
+        self._masters = Channels(tls, book=book, to_masters=True, round_trip_ms=round_trip_ms)
         self.metrics = MasterMetrics(__version__)
         self._audit = AuditTarget(settings, replication.member_id, self.metrics.audit_lost)
         self._spans = open_spans(settings, part="master", instance=replication.member_id, version=__version__)

@@ -10,6 +10,7 @@ import structlog
 from gosched.core.events import (
     AccessChanged,
     ClockSet,
+    CommandFailed,
     DeadlineMissed,
     EpochOpened,
     Event,
@@ -57,6 +58,9 @@ def log_events(events: Iterable[Event], state: ClusterState, *, revision: int) -
             case ClockSet():
                 clock = {"from_ms": event.from_ms, "to_ms": event.to_ms}
                 log.warning("the state's clock was set back", **clock, epoch=epoch, revision=revision)
+            case CommandFailed():
+                failed = {"command": event.command, "why": event.why, "trace": event.trace}
+                log.error("a command met a bug and was refused", **failed, epoch=epoch, revision=revision)
             case QueuesChanged():
                 log.info("queues changed", epoch=epoch, revision=revision)
             case WaitReasonNoted():

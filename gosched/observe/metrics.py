@@ -15,7 +15,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from gosched.core.commands.plans import Cause
-from gosched.core.events import DeadlineMissed, EpochOpened, Event, JobChanged, JobEvicted, NodeJoined
+from gosched.core.events import CommandFailed, DeadlineMissed, EpochOpened, Event, JobChanged, JobEvicted, NodeJoined
 from gosched.core.limits import MAX_STATE_BYTES
 from gosched.core.reasons import WaitReason
 from gosched.core.records.job import JobState
@@ -116,6 +116,9 @@ class MasterMetrics:
         self._mismatches = self._counter(
             "state_digest_mismatch", "Number of masters found in another state at the same revision"
         )
+        self._machine_bugs = self._counter(
+            "machine_bugs", "Number of commands that were refused for a bug of gosched, or skipped", "command"
+        )
         self._joins = self._counter("agents_joined", "Number of agents that traded a token for a certificate")
         self._turns = self._counter("preemption_cycles", "Number of times that jobs evicted each other in turn")
         self._handled = self._counter("grpc_server_handled", "Number of RPCs that ended", "method", "code")
@@ -139,6 +142,8 @@ class MasterMetrics:
         for event in events:
             if isinstance(event, EpochOpened):
                 self._leader_changes.inc()
+            elif isinstance(event, CommandFailed):
+                self._machine_bugs.labels(event.command).inc()
             elif not leading:
                 continue
             elif isinstance(event, JobChanged) and event.wait_ms is not None:

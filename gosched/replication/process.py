@@ -37,7 +37,9 @@ from gosched.replication.interface import (
     ReplicaFailed,
     Role,
 )
+from gosched.replication.peer_messages import REGULAR
 from gosched.replication.replica_config import ReplicaConfig
+from gosched.replication.skipping import with_way_out
 from gosched.replication.snapshots.snapshot import decode, restored
 from gosched.state_machine import MachineBug
 from gosched.wire.batch import UnknownSchema, encode_batch
@@ -279,7 +281,10 @@ class ProcessReplication:
     def _apply(self, entry: log_pb2.LogEntry) -> None:
         if entry.index <= self._role.applied_index:
             return  # the snapshot that was loaded holds it
-        batch, applied = self._applier.apply(entry.command)
+        try:
+            batch, applied = self._applier.apply(entry.command)
+        except MachineBug as bug:
+            raise with_way_out(bug, (REGULAR + entry.command, entry.index, entry.term)) from bug
         self._note_applied(entry.index)
         self._tell(AppliedBatch(index=entry.index, commands=applied))
         if batch.proposer == self._proposer:

@@ -21,6 +21,7 @@ from typing import Any
 import structlog
 
 from gosched.config.settings import Tls as TlsSettings
+from gosched.core.events import CommandFailed
 from gosched.core.records.master import Configuration
 from gosched.core.state.cluster_state import ClusterState
 from gosched.logs import process as process_log
@@ -38,10 +39,12 @@ from gosched.replication.peers.peers import Tls, TlsNow
 from gosched.replication.raft.raft_node import RaftNode
 from gosched.replication.raft.raft_rules import LogsDiverged, RuledTransport
 from gosched.replication.replica_config import ReplicaConfig, split_address
+from gosched.replication.skipping import with_way_out
 from gosched.replication.snapshots.snapshot import FILE as SNAPSHOT
 from gosched.replication.snapshots.snapshots import Snapshots
 from gosched.replication.storage import open_storage
 from gosched.state_machine import MachineBug
+from gosched.wire.addresses import AddressBook
 from gosched.wire.batch import UnknownSchema
 from gosched.wire.role_rules import RoleReader, reader_of
 from gosched.wire.roles import BadCertificate
@@ -52,6 +55,7 @@ TICK_S = 0.02
 _FEED_BYTES = 4 * 1024 * 1024
 _STATUS_S = 0.5
 FRONT_SILENCE_S = 2.0
+FAILED_SNAPSHOT_S = 30.0
 _LAST_WORDS_S = 5.0
 _MAX_TURN_S = 0.2  # what one turn counts for at most: if we did not run, the front may have spoken meanwhile
 
@@ -83,6 +87,8 @@ class Replica:
         self._front_silent_s = 0.0
         self._access_changes = 0  # that connections were looked at for
         self._turned_at = time.monotonic()
+        self._failed_command = False  # the log holds one, and no snapshot was asked for since
+        self._failed_snapshot_at = 0.0  # when the next one may be
 
     def open(self, link: socket.socket) -> None:
         """Load the log and the snapshot, bind the socket. Raises Stop, InUse, DamagedLog, DiskFailed, OSError."""
@@ -126,7 +132,7 @@ class Replica:
         if time.monotonic() >= self._follow_at:
             self._follow_at = time.monotonic() + TICK_S
             self._follow_members()
-        if self._log_is_long():
+        if self._log_is_long() or self._holds_failed_command():
             self._node.forceLogCompaction()
         self._tell_status()
         return not self._front_gone
@@ -185,6 +191,15 @@ class Replica:
         bound = max(config.compact_bytes, self._snapshots.file_bytes)
         return len(journal) > config.compact_entries or journal.bytes > bound
 
+    def _holds_failed_command(self) -> bool:
+        """Return whether to compact for a command that was refused for a bug, or skipped, so that a later release, in
+        which it might succeed, does not find it in this log. At most once in FAILED_SNAPSHOT_S."""
+        now = time.monotonic()
+        if not self._failed_command or now < self._failed_snapshot_at:
+            return False
+        self._failed_command, self._failed_snapshot_at = False, now + FAILED_SNAPSHOT_S
+        return True
+
     def _make_node(self, listener: socket.socket | None) -> RaftNode:
         config = self._config
 
@@ -203,6 +218,10 @@ class Replica:
                 joins_at=config.listed[config.member] if config.join else "",
                 tls=_tls(config),
                 timing=config.timing,
+                book=AddressBook(
+                    config.folder / "addresses.json",
+                    unsaved=lambda why: log.warning("addresses of masters are not kept", why=why),
+                ),
                 refused=self._on_refused,
                 revoked=lambda serial: self._applier.state.is_revoked(serial),
             )
@@ -219,7 +238,14 @@ class Replica:
         )
 
     def _apply(self, data: bytes) -> None:
-        self._applier.apply(data)
+        try:
+            _, applied = self._applier.apply(data)
+        except MachineBug as bug:
+            entry = self._journal[self._node.raftLastApplied + 1 - self._journal.first_index]
+            assert isinstance(entry, tuple), "of one index"
+            raise with_way_out(bug, entry) from bug
+        if any(isinstance(event, CommandFailed) for one in applied for event in one.events):
+            self._failed_command = True
 
     def _install(self, state: ClusterState, index: int) -> None:
         self._applier.state = state

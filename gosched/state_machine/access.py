@@ -1,6 +1,7 @@
 """Bindings and tokens.
 
-Invariant: bindings are replaced together or not at all; a token that has ended is forgotten when another one is made.
+Invariant: bindings are replaced together or not at all; a token that has ended is forgotten when another one needs its
+place, and not before: the state's clock, by which it has ended, may be set back.
 """
 
 from __future__ import annotations
@@ -42,8 +43,8 @@ def create_token(state: ClusterState, command: CreateToken, events: list[Event])
     if len([known for known in live if known.user == token.user]) >= MAX_TOKENS_PER_USER:
         detail = f"{token.user} has {MAX_TOKENS_PER_USER} tokens, the limit: revoke one first"
         return Rejected(code=Code.EXHAUSTED, detail=detail)
-    for ended in [known.id for known in state.tokens.values() if known.expires_at_ms <= state.clock_ms]:
-        state.drop_token(ended)
+    if len(state.tokens) >= MAX_TOKENS:  # not all of them live
+        state.drop_token(min(state.tokens.values(), key=lambda known: (known.expires_at_ms, known.id)).id)
     state.put_token(token)
     events.append(AccessChanged())
     return Accepted(subject=token.id)

@@ -1,9 +1,11 @@
 """One command in, one outcome and its events out: repeats, then the fence, then the noun's handler.
 
 Invariant: total. What can go wrong with a command is a `Rejected` that changed nothing, and handlers check all of it
-before they write. So an exception here is a bug of ours, and each master would meet it alike: `MachineBug` leaves
-`apply`, the state may not be used any more, and the replica must stop with its message (PySyncObj would try the command
-again forever). Nothing is lost: the log still holds the command, for a mended version.
+before they write. So an exception here is a bug of ours, and each master meets it alike. Where nothing was written yet
+the command is refused for it (`Code.MACHINE_BUG`), on all masters alike, and the cluster goes on. Otherwise, and for an
+exception that one master may meet alone, `MachineBug` leaves `apply`: the state may not be used any more, and the
+replica must stop with its message (PySyncObj would try the command again forever). The log still holds the command, for
+a mended version, or until operators have it skipped. See docs/adr/0099-commands-that-meet-a-bug.md.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from gosched.core.commands.cluster import (
     SetQueues,
     SetQuotas,
     SetWindow,
+    Skipped,
 )
 from gosched.core.commands.command import Body, Command
 from gosched.core.commands.jobs import CancelJob, ControlJob, DropFinishedJobs, NoteWaitReasons, RunSchedule, SubmitJob
@@ -39,8 +42,9 @@ from gosched.core.commands.nodes import (
 from gosched.core.commands.plans import CommitPlan
 from gosched.core.commands.revocation import RevokeCertificate, UnrevokeCertificate
 from gosched.core.commands.secrets import DeleteSecret, ResealSecret, SetSecret
-from gosched.core.events import Event, JobChanged
+from gosched.core.events import CommandFailed, Event, JobChanged
 from gosched.core.features import FeatureLevel
+from gosched.core.lifecycle import IllegalStep
 from gosched.core.limits import MAX_DETAIL_LENGTH
 from gosched.core.outcome import Accepted, Code, Outcome, Rejected
 from gosched.core.replace import replace
@@ -76,38 +80,53 @@ from gosched.state_machine import (
 Applied = tuple[Outcome, tuple[Event, ...]]
 
 
+#: What follows from state and command alone. Others may be one master's: an exhausted stack, a library that is gone.
+_ALIKE = (ArithmeticError, AssertionError, AttributeError, IllegalStep, LookupError, NameError, TypeError, ValueError)
+
+
+_MAX_FRAMES = 20  # of a trace: the last ones say where
+
+
 class MachineBug(Exception):
-    """A handler raised: the state is of no use any more, and the process that owns it must stop."""
+    """A handler raised when it had begun to write: the state is of no use any more, and the process that owns it must
+    stop."""
+
+    #: Of the command in its log entry, from 1; 0: it is in none.
+    position = 0
 
 
 def apply(state: ClusterState, command: Command) -> Applied:
-    """Apply one command. `revision` counts every one of them, the refused and the repeated too."""
+    """Apply one command. `revision` counts every one of them, the refused and the repeated too. Raises MachineBug, and
+    MemoryError, which says nothing of the command."""
     state.revision += 1
     state.clock_ms = clock.moved(state, command.at_ms)
     events: list[Event] = []
     try:
         outcome = _answer(state, command, events)
+    except MemoryError:
+        raise
     except Exception as error:
         raise MachineBug(
-            f"{type(command.body).__name__} at revision {state.revision} met a bug ({type(error).__name__}: {error}); "
-            "this master stops, its log is intact: upgrade gosched"
+            f"{type(command.body).__name__} at revision {state.revision} met a bug ({type(error).__name__}: {error})"
         ) from error
     return outcome, tuple(events)
 
 
 def _answer(state: ClusterState, command: Command, events: list[Event]) -> Outcome:
     if not command.request_id:
-        return _fence(state, command) or _carry_out(state, command.body, events)
+        return _fence(state, command) or _carried_out(state, command.body, events)
     found = check_id("client id", command.client_id) or check_id("request id", command.request_id)
     if found:
         return Rejected(code=Code.INVALID, detail=str(found))
     first = state.answer_to(command.client_id, command.request_id)
     if first is not None:
         return answers.outcome_of(first)
+    if (refused := answers.refusal(state, command)) is not None:
+        return refused
     fenced = _fence(state, command)
     if fenced is not None:  # not remembered: the next leader may ask it again
         return fenced
-    outcome = _carry_out(state, command.body, events)
+    outcome = _carried_out(state, command.body, events)
     if isinstance(outcome, Rejected) and state.feature_level >= FeatureLevel.BOUNDED:
         outcome = replace(outcome, detail=outcome.detail[:MAX_DETAIL_LENGTH])  # it is remembered as it is answered
     answers.remember(state, command, outcome)
@@ -118,6 +137,32 @@ def _fence(state: ClusterState, command: Command) -> Rejected | None:
     if command.epoch in (0, state.epoch):
         return None
     return Rejected(code=Code.STALE_EPOCH, detail=f"epoch {command.epoch} is over; {state.leader} opened {state.epoch}")
+
+
+def _carried_out(state: ClusterState, body: Body, events: list[Event]) -> Outcome:
+    """Carry the command out. One that meets a bug before the first write is refused: what raised follows from state and
+    command, so no master writes. The release before refuses nothing of the kind."""
+    before = state.writes
+    try:
+        return _carry_out(state, body, events)
+    except _ALIKE as error:
+        if state.writes != before or state.feature_level < FeatureLevel.BOUNDED:
+            raise
+        command, why = type(body).__name__, type(error).__name__  # its words may hold addresses, and are remembered
+        events[:] = [CommandFailed(command=command, why=why, trace=_trace(error))]
+        detail = f"{command} met a bug of gosched ({why}) and changed nothing: please report it with the leader's log"
+        return Rejected(code=Code.MACHINE_BUG, detail=detail)
+
+
+def _trace(error: Exception) -> str:
+    """Return where it was raised, the innermost function last, and its words."""
+    frames: list[str] = []
+    at = error.__traceback__
+    while at is not None:
+        code = at.tb_frame.f_code
+        frames.append(f"{code.co_filename.rpartition('/')[2]}:{at.tb_lineno} {code.co_name}")
+        at = at.tb_next
+    return f"{' > '.join(frames[-_MAX_FRAMES:])}: {str(error)[:MAX_DETAIL_LENGTH]}"
 
 
 def _carry_out(state: ClusterState, body: Body, events: list[Event]) -> Outcome:
@@ -180,6 +225,8 @@ def _dispatch(state: ClusterState, body: Body, events: list[Event]) -> Outcome:
             return epochs.set_members(state, body)
         case Noop():
             return Accepted()
+        case Skipped():
+            return _skipped(state, body, events)
         case LabelNode():
             return node_labels.label(state, body, events)
         case ControlNode():
@@ -224,3 +271,10 @@ def _dispatch(state: ClusterState, body: Body, events: list[Event]) -> Outcome:
             return joining.renew(state, body)
         case _:
             assert_never(body)
+
+
+def _skipped(state: ClusterState, body: Skipped, events: list[Event]) -> Outcome:
+    events.append(CommandFailed(command=body.kind, why="skipped"))
+    is_known = state.feature_level >= FeatureLevel.BOUNDED  # by all masters
+    code = Code.MACHINE_BUG if is_known else Code.CONFLICT
+    return Rejected(code=code, detail=f"{body.kind} met a bug of gosched, and operators had it skipped")

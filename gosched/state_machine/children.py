@@ -159,22 +159,44 @@ def live_children(state: ClusterState, parent_id: str) -> list[Job]:
     return sorted([state.jobs[j] for j in state.relatives.children.get(parent_id, ())], key=lambda job: job.sequence)
 
 
-def kept_name_problem(state: ClusterState, name: str) -> str:
-    """Return why a job may not have this name: a live parent may still give it to a child."""
-    head, _, tail = name.rpartition(".")
-    parent = state.jobs.get(state.names.id_of(head))
-    if parent is None or parent.state.is_final or not parent.spec.is_parent or not tail.isdecimal():
+def live_namesake(state: ClusterState, tenant: str, name: str) -> Job | None:
+    """Return the live job of a name in a tenant; below level 5 names are all tenants' together."""
+    is_own = state.feature_level >= FeatureLevel.BOUNDED
+    ids = [state.names.id_of(tenant, name)] if is_own else state.names.ids_of(name)
+    return next((state.jobs[job_id] for job_id in ids if job_id and not state.jobs[job_id].state.is_final), None)
+
+
+def kept_name_problem(state: ClusterState, spec: JobSpec) -> str:
+    """Return why a job may not have its name: a live parent may still give it to a child."""
+    head, _, tail = spec.name.rpartition(".")
+    parent = live_namesake(state, spec.tenant, head)
+    if parent is None or not parent.spec.is_parent or not tail.isdecimal():
         return ""
-    return f"the name {name} is kept for a job that {head} makes: take another name"
+    return f"the name {spec.name} is kept for a job that {head} makes: take another name"
 
 
-def cluster_bound_problem(state: ClusterState, tasks: int) -> str:
-    """Return which bound of the cluster a further job with so many tasks would exceed, or an empty string."""
+def cluster_bound_problem(state: ClusterState, spec: JobSpec) -> str:
+    """Return which bound of the cluster a further job would exceed, or an empty string. Of each a tenant may hold as
+    much as it leaves free, as of the bytes (size_limits.py)."""
+    tasks = spec.task_count
     if len(state.jobs) - len(state.finished) >= MAX_LIVE_JOBS:
         return f"the cluster holds {MAX_LIVE_JOBS} live jobs, its limit"
     if len(state.tasks) + tasks > MAX_TASKS:
         return f"the cluster holds {MAX_TASKS} tasks, its limit"
-    return ""
+    if state.feature_level < FeatureLevel.BOUNDED:
+        return ""
+    held, free = state.counts.live_by_tenant.get(spec.tenant, 0), MAX_LIVE_JOBS - len(state.jobs) + len(state.finished)
+    if held >= free:
+        return _share_problem(spec.tenant, held, free, f"{MAX_LIVE_JOBS} live jobs")
+    held, free = state.counts.tasks_by_tenant.get(spec.tenant, 0), MAX_TASKS - len(state.tasks) - tasks
+    return _share_problem(spec.tenant, held, free, f"{MAX_TASKS} tasks") if held and held + tasks > free else ""
+
+
+def _share_problem(tenant: str, held: int, free: int, bound: str) -> str:
+    return (
+        f"tenant {tenant} holds {held} of the {bound} that the cluster takes, {free} are left, and a tenant may hold as"
+        " many as it leaves"
+    )
 
 
 def _may_have_children(state: ClusterState, parent: Job) -> bool:
@@ -196,12 +218,11 @@ def _named(common: JobSpec, element: int) -> JobSpec:
 
 
 def _child_problem(state: ClusterState, child_id: str, spec: JobSpec) -> str:
-    namesake = state.jobs.get(state.names.id_of(spec.name))
-    if namesake is not None and not namesake.state.is_final:
+    if live_namesake(state, spec.tenant, spec.name) is not None:
         return f"another job named {spec.name} lives: cancel it, or let it end"
     if child_id in state.jobs:
         return f"job id {child_id} is taken"
-    return cluster_bound_problem(state, spec.task_count) or job_size_problem(state, child_id, spec)
+    return cluster_bound_problem(state, spec) or job_size_problem(state, child_id, spec)
 
 
 def _add_child(

@@ -21,6 +21,7 @@ from gosched.core.replace import replace
 from gosched.core.rules.finding import text_of
 from gosched.core.rules.values import check_moment
 from gosched.core.state.cluster_state import ClusterState
+from gosched.state_machine import answers
 
 # Table -> the moments of its records, in groups: the first one says when the others of its group were reckoned.
 STAMPED: dict[str, tuple[tuple[str, ...], ...]] = {
@@ -66,6 +67,7 @@ def set_clock(state: ClusterState, command: SetClock, events: list[Event]) -> Ou
     if to_ms < from_ms:
         _set_back_records(state, to_ms, from_ms - to_ms)
         _set_back_jobs(state, command)
+        answers.follow_back(state, from_ms, to_ms)
         events.append(ClockSet(from_ms=from_ms, to_ms=to_ms))
     state.set_clock(to_ms)
     return Accepted(subject=str(from_ms), unchanged=from_ms == to_ms)

@@ -6,7 +6,10 @@ or cancelled in the step in which the other job ends, or (where many wait) in on
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from gosched.core.events import Event, JobUpdated
+from gosched.core.features import FeatureLevel
 from gosched.core.limits import MAX_NAME_LENGTH
 from gosched.core.outcome import Code, Rejected
 from gosched.core.reasons import Reason
@@ -15,21 +18,24 @@ from gosched.core.replace import replace
 from gosched.core.spec.dependency import Condition, Dependency
 from gosched.core.spec.job_spec import JobSpec
 from gosched.core.state.cluster_state import ClusterState
+from gosched.state_machine import units
 from gosched.state_machine.children import add_children, cancel
 
 MAX_DEPENDENTS = 10_000  # that wait for one job
 
 
-def unmet(state: ClusterState, spec: JobSpec, job_id: str) -> tuple[Dependency, ...] | Rejected:
-    """Return what of `spec.after` the new job has to wait for, by id; or why it can never start."""
+def unmet(
+    state: ClusterState, spec: JobSpec, job_id: str, unseen: Sequence[str] = ()
+) -> tuple[Dependency, ...] | Rejected:
+    """Return what of `spec.after` the new job has to wait for, by id; or why it can never start. `unseen`: jobs that
+    count as not there."""
     waits_for: dict[Dependency, None] = {}
     for wanted in spec.after:
-        if wanted.job in (spec.name, job_id):
+        if wanted.job in (spec.name, f"{spec.tenant}/{spec.name}", job_id):
             return Rejected(code=Code.INVALID, detail=f"after names the job itself, {wanted.job}: name another job")
-        other = state.find_job(wanted.job)
+        other = None if wanted.job in unseen else state.find_job(wanted.job, spec.tenant)
         if other is None:
-            detail = f"after names {wanted.job[:MAX_NAME_LENGTH]!a}, and there is no such job: submit it first"
-            return Rejected(code=Code.INVALID, detail=detail)
+            return Rejected(code=Code.INVALID, detail=_no_such_job(state.feature_level, spec, wanted))
         if not other.state.is_final:
             waits_for[Dependency(job=other.id, condition=wanted.condition)] = None
             if len(state.relatives.dependents.get(other.id, ())) >= MAX_DEPENDENTS:
@@ -40,6 +46,13 @@ def unmet(state: ClusterState, spec: JobSpec, job_id: str) -> tuple[Dependency, 
             detail = f"{ended}{wanted.condition.name.lower()}: submit {other.spec.name} again first"
             return Rejected(code=Code.CONFLICT, detail=detail)
     return tuple(waits_for)
+
+
+def _no_such_job(level: int, spec: JobSpec, wanted: Dependency) -> str:
+    advice = "submit it first"
+    if level >= FeatureLevel.BOUNDED:
+        advice = f"submit it first; a name without a tenant is one of {spec.tenant}, TENANT/NAME is another tenant's"
+    return f"after names {wanted.job[:MAX_NAME_LENGTH]!a}, and there is no such job: {advice}"
 
 
 def job_ended(state: ClusterState, events: list[Event], job: Job) -> None:
@@ -56,7 +69,8 @@ def dependency_ended(state: ClusterState, events: list[Event], dependent: Job, j
         _release(state, events, dependent, job)
     else:
         why = f" ({job.reason})" if job.reason else ""
-        cancel(state, events, dependent, Reason.DEPENDENCY_FAILED, f"{job.spec.name} ended {job.state.name}{why}")
+        name = units.job_name(state.feature_level, job, dependent)
+        cancel(state, events, dependent, Reason.DEPENDENCY_FAILED, f"{name} ended {job.state.name}{why}")
 
 
 def _release(state: ClusterState, events: list[Event], dependent: Job, job: Job) -> None:

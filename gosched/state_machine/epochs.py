@@ -19,8 +19,7 @@ def open_next(state: ClusterState, command: OpenEpoch, events: list[Event]) -> O
     found = _check(command.leader)
     if found:
         return Rejected(code=Code.INVALID, detail=str(found))
-    state.epoch += 1
-    state.leader = command.leader.id
+    state.set_epoch(state.epoch + 1, command.leader.id)
     state.put_master(command.leader)
     events.append(EpochOpened(epoch=state.epoch, leader=state.leader))
     return Accepted(subject=str(state.epoch))

@@ -215,7 +215,9 @@ def _evict(state: ClusterState, events: list[Event], for_job: str, eviction: Evi
         victim = replace(victim, evicted_for=evictors)
         state.put_job(victim)
     if not eviction.ranks:
-        detail = f"gave way to job {state.jobs[for_job].spec.name}" if for_job else "its nodes are kept for a window"
+        detail = "its nodes are kept for a window"
+        if for_job:
+            detail = f"gave way to job {units.job_name(state.feature_level, state.jobs[for_job], victim)}"
         evict_gang(state, events, victim, reason, detail)
         return
     evict_tasks(state, events, victim, [state.tasks[state.allocations[a].task_id] for a in released], reason)

@@ -10,6 +10,7 @@ from gosched.core.features import FeatureLevel
 from gosched.core.outcome import Accepted, Code, Outcome, Rejected
 from gosched.core.rules.values import check_id
 from gosched.core.state.cluster_state import ClusterState
+from gosched.state_machine import answers
 
 
 def set_level(state: ClusterState, command: SetFeatureLevel) -> Outcome:
@@ -24,8 +25,11 @@ def set_level(state: ClusterState, command: SetFeatureLevel) -> Outcome:
     adds_key = bool(command.task_key) and not state.task_key and command.level >= FeatureLevel.BOUNDED
     unchanged = command.level == state.feature_level and bool(state.cluster_id) and not adds_key
     if command.level > state.feature_level:
+        before = [answer for own in state.answers.values() for answer in own.values()]
         state.raise_level(command.level)
-    state.cluster_id = state.cluster_id or command.cluster_id
+        answers.take_over(state, before)
+    if not state.cluster_id:
+        state.set_cluster_id(command.cluster_id)
     if adds_key:
-        state.task_key = command.task_key
+        state.set_task_key(command.task_key)
     return Accepted(subject=state.cluster_id, unchanged=unchanged)

@@ -10,7 +10,12 @@ from typing import assert_never
 from gosched.core.commands.nodes import TaskReport
 from gosched.core.events import Event, JobChanged, JobUpdated
 from gosched.core.features import FeatureLevel
-from gosched.core.limits import MAX_BACKOFF_MS, MAX_FREE_RESTARTS
+from gosched.core.limits import (
+    MAX_BACKOFF_MS,
+    MAX_FREE_RESTARTS,
+    MAX_UNDELIVERED_BACKOFF_MS,
+    UNDELIVERED_BACKOFF_MS,
+)
 from gosched.core.preemption_rules import may_restart
 from gosched.core.reasons import BY_ORDER, Reason
 from gosched.core.records.job import Job, JobIntent, JobState
@@ -28,7 +33,7 @@ _IN_PLACE = (TaskState.PLACED, TaskState.STARTING, TaskState.RUNNING, TaskState.
 def add_gang(state: ClusterState, events: list[Event], job: Job) -> None:
     """Add a new job and its tasks."""
     state.put_job(job)
-    state.next_sequence = job.sequence + 1
+    state.set_next_sequence(job.sequence + 1)
     rank = 0
     for group in job.spec.groups if job.spec.task_count else ():
         name = group.name
@@ -186,7 +191,7 @@ def _member_failed(state: ClusterState, events: list[Event], job: Job, task: Tas
         reason=task.reason or Reason.TASK_FAILED,
         detail=f"task {task.group}/{task.index}: {_LOST_ORDER if evicted else task.detail or _how_it_ended(task)}",
         exit_code=None if again or evicted else task.exit_code,
-        not_before_ms=state.clock_ms + _backoff_ms(job) if again and not evicted else 0,
+        not_before_ms=state.clock_ms + _backoff_ms(state, job, task) if again and not evicted else 0,
     )
     stop_all(state, events, job, Reason.GANG_MEMBER_FAILED)
 
@@ -250,9 +255,19 @@ def _fresh(task: Task, attempt: int, moves: int) -> Task:
     )
 
 
-def _backoff_ms(job: Job) -> int:
+def _backoff_ms(state: ClusterState, job: Job, failed: Task) -> int:
     """Return the backoff, which doubles with each attempt that was not preempted, up to MAX_BACKOFF_MS or what the user
     asked for, whichever is more."""
     first = job.spec.retry.backoff_ms
     doublings = min(job.attempt - 1 - job.preemptions, _MAX_DOUBLINGS)
-    return min(first << doublings, max(first, MAX_BACKOFF_MS))
+    wanted = min(first << doublings, max(first, MAX_BACKOFF_MS))
+    if not _is_undelivered(state, failed):
+        return wanted
+    return max(wanted, min(UNDELIVERED_BACKOFF_MS << doublings, MAX_UNDELIVERED_BACKOFF_MS))
+
+
+def _is_undelivered(state: ClusterState, task: Task) -> bool:
+    """Return whether the node died and was not heard to start the task: where masters cannot reach agents, the orders
+    of the next attempt are best not sent at once."""
+    known = state.feature_level >= FeatureLevel.BOUNDED
+    return known and task.state is TaskState.LOST and task.reason == Reason.NODE_LOST and not task.started_at_ms

@@ -19,17 +19,28 @@ from gosched.core.records.follow_up import FollowUpKind
 from gosched.core.records.job import Job, JobIntent, JobState
 from gosched.core.replace import replace
 from gosched.core.state.cluster_state import ClusterState
+from gosched.core.state.job_names import meant, which_one
 from gosched.state_machine.changes import add_follow_up, change_job
 from gosched.state_machine.children import add_children, conclude, live_children
 from gosched.state_machine.gangs import stop_all
 from gosched.state_machine.scaling import scale, scale_problem
 
 
+def named_job(state: ClusterState, text: str) -> Job | Rejected:
+    """Return the job of an id or a name; a name that live jobs of several tenants have is refused."""
+    found = meant(state.jobs_named(text))
+    if not found:
+        return Rejected(code=Code.NOT_FOUND, detail=f"no job {text[:MAX_NAME_LENGTH]!a}")
+    if len(found) > 1:
+        return Rejected(code=Code.INVALID, detail=which_one(text, found))
+    return found[0]
+
+
 def control(state: ClusterState, command: ControlJob, events: list[Event]) -> Outcome:
     """Do what the command says to a job, by id or name."""
-    job = state.find_job(command.job_id)
-    if job is None:
-        return Rejected(code=Code.NOT_FOUND, detail=f"no job {command.job_id[:MAX_NAME_LENGTH]!a}")
+    job = named_job(state, command.job_id)
+    if isinstance(job, Rejected):
+        return job
     problem = _problem(job, command.action)
     if not problem and command.action is Action.SCALE:
         problem = scale_problem(job, command.tasks)

@@ -21,9 +21,16 @@ from gosched.core.rules.jobs import MAX_PARENT_NAME_LENGTH, check_begin_in_time,
 from gosched.core.rules.values import check_id, check_line, check_moment, check_name
 from gosched.core.spec.dependency import Dependency
 from gosched.core.state.cluster_state import ClusterState
-from gosched.state_machine.children import add_children, cancel, cluster_bound_problem, kept_name_problem
+from gosched.state_machine.children import (
+    add_children,
+    cancel,
+    cluster_bound_problem,
+    kept_name_problem,
+    live_namesake,
+)
 from gosched.state_machine.dependencies import unmet
 from gosched.state_machine.gangs import add_gang
+from gosched.state_machine.job_control import named_job
 from gosched.state_machine.queues import submission_refusal
 from gosched.state_machine.reservations import reserve
 from gosched.state_machine.retention import forget, forget_idle, forget_jobs
@@ -38,8 +45,8 @@ def submit(state: ClusterState, command: SubmitJob, events: list[Event]) -> Outc
     problem = _command_problem(command, state.feature_level)
     if problem:
         return Rejected(code=Code.INVALID, detail=problem)
-    namesake = state.jobs.get(state.names.id_of(spec.name))
-    if namesake is not None and not namesake.state.is_final:
+    namesake = live_namesake(state, spec.tenant, spec.name)
+    if namesake is not None:
         if namesake.spec == spec:
             return Accepted(subject=namesake.id, unchanged=True)
         detail = f"job {spec.name} is live with another spec: cancel it first, or take another name"
@@ -48,13 +55,13 @@ def submit(state: ClusterState, command: SubmitJob, events: list[Event]) -> Outc
         return Rejected(code=Code.ALREADY_EXISTS, detail=f"job id {command.job_id} is taken")
     if late := check_begin_in_time(spec, state.clock_ms):
         return Rejected(code=Code.INVALID, detail=str(late))
-    kept = kept_name_problem(state, spec.name)
+    kept = kept_name_problem(state, spec)
     if kept:
         return Rejected(code=Code.CONFLICT, detail=kept)
     refused = submission_refusal(state, spec) or _room_refusal(state, command)
     if refused is not None:
         return refused
-    waits_for = unmet(state, spec, command.job_id)
+    waits_for = unmet(state, spec, command.job_id, command.unseen)
     if isinstance(waits_for, Rejected):
         return waits_for
     if state.feature_level >= FeatureLevel.BOUNDED and (absent := missing_secret_problem(state, spec)):
@@ -82,7 +89,8 @@ def _command_problem(command: SubmitJob, level: int) -> str:
 
 
 def _submitter_problem(command: SubmitJob, level: int) -> Finding | None:
-    if level < FeatureLevel.BOUNDED and (command.user or command.authenticated or command.traceparent):
+    later = command.user or command.authenticated or command.traceparent or command.unseen
+    if level < FeatureLevel.BOUNDED and later:
         return Finding(problem="this feature level keeps no submitter of a job", advice="finalize the upgrade")
     user = check_id("user", command.user) if command.user else None
     return user or check_line("traceparent", command.traceparent)
@@ -90,7 +98,7 @@ def _submitter_problem(command: SubmitJob, level: int) -> Finding | None:
 
 def _room_refusal(state: ClusterState, command: SubmitJob) -> Rejected | None:
     spec = command.spec
-    what = cluster_bound_problem(state, spec.task_count)
+    what = cluster_bound_problem(state, spec)
     full_of_tenants = spec.tenant not in state.tenants and len(state.tenants) >= MAX_TENANTS
     if not what and full_of_tenants and state.feature_level < FeatureLevel.BOUNDED:
         what = f"the cluster holds {MAX_TENANTS} tenants, its limit"
@@ -129,9 +137,9 @@ def _create(
 
 def cancel_one(state: ClusterState, command: CancelJob, events: list[Event]) -> Outcome:
     """Cancel a job, by id or name. It is CANCELLED once its tasks have stopped, or its children have ended."""
-    job = state.find_job(command.job_id)
-    if job is None:
-        return Rejected(code=Code.NOT_FOUND, detail=f"no job {command.job_id[:MAX_NAME_LENGTH]!a}")
+    job = named_job(state, command.job_id)
+    if isinstance(job, Rejected):
+        return job
     if job.state.is_final or job.intent in (JobIntent.CANCEL, JobIntent.SUCCEED):
         return Accepted(subject=job.id, unchanged=True)
     cancel(state, events, job, command.reason[:MAX_NAME_LENGTH] or Reason.CANCELLED)

@@ -3,7 +3,8 @@
 Invariant: a token is used for one key and one name; no token gives away the name of a node that is there, or is about
 to register, unless it names that node exactly, and then the certificates that the name had are renewed no more. The
 record of a node that joined outlives it for as long as a certificate of its name may be valid, so an agent that comes
-back has the labels of its token still.
+back has the labels of its token still. Nothing is forgotten for having ended by the state's clock, which may be set
+back, but when another one needs its place.
 """
 
 from __future__ import annotations
@@ -31,14 +32,16 @@ def create(state: ClusterState, command: CreateJoinToken) -> Outcome:
     found = check_join_token(token)
     if found:
         return Rejected(code=Code.INVALID, detail=str(found))
+    if token.used_key or token.used_by or token.used_at_ms:
+        return Rejected(code=Code.INVALID, detail=f"join token {token.name} is new and cannot have been used already")
     if token.id in state.join_tokens:
         return Rejected(code=Code.CONFLICT, detail=f"there is a join token {token.id} already")
-    ended = [known.id for known in state.join_tokens.values() if known.expires_at_ms <= state.clock_ms]
-    if len(state.join_tokens) - len(ended) >= MAX_JOIN_TOKENS:
-        return Rejected(code=Code.EXHAUSTED, detail=f"there are {MAX_JOIN_TOKENS} join tokens, the limit: revoke some")
-    for token_id in ended:
-        state.drop_join_token(token_id)
-    _forget_ended(state)
+    if len(state.join_tokens) >= MAX_JOIN_TOKENS:
+        first = min(state.join_tokens.values(), key=lambda known: (known.expires_at_ms, known.id))
+        if first.expires_at_ms > state.clock_ms:
+            detail = f"there are {MAX_JOIN_TOKENS} join tokens, the limit: revoke some"
+            return Rejected(code=Code.EXHAUSTED, detail=detail)
+        state.drop_join_token(first.id)
     state.put_join_token(token)
     return Accepted(subject=token.id)
 
@@ -68,9 +71,10 @@ def use(state: ClusterState, command: UseJoinToken, events: list[Event]) -> Outc
     if refused is not None:
         return refused
     if command.node not in state.joined_nodes and len(state.joined_nodes) >= MAX_NODES:
-        _forget_ended(state)
-        if len(state.joined_nodes) >= MAX_NODES:
+        forgettable = _ended_first(state)
+        if forgettable is None:
             return Rejected(code=Code.EXHAUSTED, detail=f"{MAX_NODES} nodes have joined, the limit")
+        state.drop_joined_node(forgettable)
     at_ms = token.used_at_ms or state.clock_ms
     before = state.joined_nodes.get(command.node)
     state.put_join_token(replace(token, used_key=command.key, used_by=command.node, used_at_ms=at_ms))
@@ -108,6 +112,14 @@ def renew(state: ClusterState, command: RenewJoinedNode) -> Outcome:
     return Accepted(subject=joined.name)
 
 
+def joined_node(state: ClusterState, name: str) -> JoinedNode | None:
+    """Return what is known of a node that joined; None: nothing, or its certificates have ended and it is not there."""
+    joined = state.joined_nodes.get(name)
+    if joined is None or (joined.ends_at_ms <= state.clock_ms and name not in state.nodes):
+        return None
+    return joined
+
+
 def why_unusable(state: ClusterState, token_id: str, digest: str, key: str | None, node: str, now_ms: int) -> str:
     """Return why this key may not use a token, for the audit log; empty: it may. `key`: None: it is not known yet."""
     token = state.join_tokens.get(token_id)
@@ -140,11 +152,7 @@ def why_shut_out(state: ClusterState, joined: JoinedNode, shown: str) -> str:
 def forgotten(state: ClusterState, node: Node) -> None:
     """Note that a node was forgotten: its name is free, and its labels stay for as long as its certificate may."""
     joined = state.joined_nodes.get(node.id)
-    if joined is None:
-        return
-    if joined.ends_at_ms <= state.clock_ms:
-        state.drop_joined_node(joined.name)
-    else:
+    if joined is not None:
         state.put_joined_node(replace(joined, removed=True))
 
 
@@ -152,7 +160,7 @@ def _refusal(state: ClusterState, token: JoinToken, node: str) -> Rejected | Non
     """Return why the token gives this name to nobody; None: it may."""
     if token.node and not fnmatchcase(node, token.node):
         return Rejected(code=Code.CONFLICT, detail=f"the token is for the node {token.node}, not for {node}")
-    joined = state.joined_nodes.get(node)
+    joined = joined_node(state, node)
     if token.used_key:
         return _repeat_refusal(state, token, joined)
     if token.node == node and not is_pattern(token.node):
@@ -174,12 +182,12 @@ def _repeat_refusal(state: ClusterState, token: JoinToken, joined: JoinedNode | 
     return None
 
 
-def _forget_ended(state: ClusterState) -> None:
-    """Forget nodes that joined and are not there, whose certificates have ended."""
-    over = [one.name for one in state.joined_nodes.values() if one.ends_at_ms <= state.clock_ms]
-    for name in over:
-        if name not in state.nodes:
-            state.drop_joined_node(name)
+def _ended_first(state: ClusterState) -> str | None:
+    """Return the name of the node that joined and is not there, whose certificates have ended longest ago; or None."""
+    over = [
+        one for one in state.joined_nodes.values() if one.ends_at_ms <= state.clock_ms and one.name not in state.nodes
+    ]
+    return min(over, key=lambda one: (one.ends_at_ms, one.name)).name if over else None
 
 
 def _check_moment(ends_at_ms: int) -> str:

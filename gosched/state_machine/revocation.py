@@ -1,7 +1,8 @@
 """Certificates that are refused.
 
-Invariant: one is in the table until it is taken back, or until a day after it has ended, when no clock takes it for
-valid any more.
+Invariant: one is in the table until it is taken back, or until the table is full and it has ended a day ago, when no
+clock takes it for valid any more. The state's clock says so, which may be ahead and be set back: so no revocation is
+forgotten for the time alone.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ def revoke_certificate(state: ClusterState, command: RevokeCertificate, events: 
         return Rejected(code=Code.INVALID, detail=str(found))
     if revocation.certificate in state.revocations:
         return Accepted(subject=revocation.certificate, unchanged=True)
-    over = [one.certificate for one in state.revocations.values() if is_over(one, state.clock_ms)]
-    if len(state.revocations) - len(over) >= MAX_REVOCATIONS:
-        detail = f"{MAX_REVOCATIONS} certificates are revoked, the limit: change the authority instead"
-        return Rejected(code=Code.EXHAUSTED, detail=detail)
-    for mark in over:
-        state.drop_revocation(mark)
+    if len(state.revocations) >= MAX_REVOCATIONS:
+        over = [(one.ends_at_ms, one.certificate) for one in state.revocations.values() if is_over(one, state.clock_ms)]
+        if not over:
+            detail = f"{MAX_REVOCATIONS} certificates are revoked, the limit: change the authority instead"
+            return Rejected(code=Code.EXHAUSTED, detail=detail)
+        state.drop_revocation(min(over)[1])
     state.put_revocation(revocation)
     events.append(AccessChanged())
     return Accepted(subject=revocation.certificate)

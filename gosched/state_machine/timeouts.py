@@ -31,7 +31,7 @@ def pass_time(state: ClusterState, events: list[Event]) -> Outcome:
     most, most_tasks = (MAX_PER_TICK, MAX_PER_TICK) if is_bounded else (MAX_AT_ONCE, MAX_TASKS_PER_JOB)
     tasks = 0
     for _ in range(most):
-        subject = state.timers.pop_due(state.clock_ms)
+        subject = state.pop_due()
         if subject is None:
             break
         if subject.kind is TimerKind.NODE:

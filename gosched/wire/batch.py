@@ -20,6 +20,7 @@ from gosched.core.commands.cluster import (
     SetQueues,
     SetQuotas,
     SetWindow,
+    Skipped,
 )
 from gosched.core.commands.command import Command
 from gosched.core.commands.jobs import CancelJob, ControlJob, DropFinishedJobs, NoteWaitReasons, RunSchedule, SubmitJob
@@ -88,6 +89,7 @@ _FIELDS: dict[type, str] = {
     UseJoinToken: "use_join_token",
     RenewJoinedNode: "renew_joined_node",
     AwaitNode: "await_node",
+    Skipped: "skipped",
 }
 _KINDS = {field: kind for kind, field in _FIELDS.items()}
 
@@ -136,6 +138,23 @@ def decode_batch(data: bytes) -> Batch:
     except (DecodeError, ValueError) as error:
         raise UnknownSchema(f"log entry that this gosched cannot read ({error}): upgrade it") from error
     return Batch(proposer=message.proposer, proposal=message.proposal, commands=commands)
+
+
+def name_of(data: bytes, position: int) -> str:
+    """Return the name of a command of a batch, counted from 1; empty: there is none. Raises UnknownSchema."""
+    commands = decode_batch(data).commands
+    return type(commands[position - 1].body).__name__ if 0 < position <= len(commands) else ""
+
+
+def skip_in(data: bytes, position: int, *, level: int) -> bytes:
+    """Return the batch with `Skipped` in the place of a command; masters that read it know this level."""
+    message = log_pb2.CommandBatch.FromString(data)
+    command = message.commands[position - 1]
+    skipped = Skipped(kind=name_of(data, position))
+    command.skipped.SetInParent()  # of the oneof: the body before it goes
+    fill(skipped, command.skipped)
+    message.schema = max(message.schema, level)
+    return message.SerializeToString()
 
 
 def _decode_command(message: log_pb2.Command) -> Command:

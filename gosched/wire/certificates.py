@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 import ssl
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -35,14 +36,19 @@ def own_identity(cert: str, key: str, ca: str, roles: RoleReader = BUILT_IN) -> 
 
 
 async def server_identity(
-    address: tuple[str, int], context: ssl.SSLContext, roles: RoleReader = BUILT_IN
+    address: tuple[str, int],
+    context: ssl.SSLContext,
+    roles: RoleReader = BUILT_IN,
+    sock: socket.socket | None = None,
 ) -> tuple[CertificateHolder, bytes]:
-    """Return what the certificate of the server at this address says, and the certificate itself (PEM).
+    """Return what the certificate of the server at this address says, and the certificate itself (PEM). `sock`: a
+    connection to it; None: one is made.
 
     Raises OSError when it cannot be reached or is not trusted, and BadCertificate.
     """
     host, port = address
-    _, writer = await asyncio.open_connection(host, port, ssl=context, server_hostname=host)
+    to = {"sock": sock} if sock is not None else {"host": host, "port": port}
+    _, writer = await asyncio.open_connection(**to, ssl=context, server_hostname=host)
     try:
         found: ssl.SSLObject = writer.get_extra_info("ssl_object")
         certificate = ssl.DER_cert_to_PEM_cert(found.getpeercert(binary_form=True) or b"")

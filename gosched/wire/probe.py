@@ -3,8 +3,7 @@
 gRPC says `Socket closed` or `failed to connect` and keeps the reason to itself. So once a channel has failed, a
 connection of our own is opened, as far as the first frame of HTTP/2.
 
-Invariant: a look sends nothing that could change anything. It ends within its time, but for that in which the system
-looks up a name.
+Invariant: a look sends nothing that could change anything, and it ends within its time.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
+from gosched.wire.addresses import AddressBook, connection
 from gosched.wire.tls_files import EXPIRED, NOT_YET_VALID, WRONG_NAME, why_untrusted, words_of
 from gosched.wire.tls_rules import trusting
 
@@ -56,24 +56,42 @@ class Obstacle:
     is_silence: bool = False
 
 
-def look_at_all(addresses: Sequence[str], tls: TlsPaths | None, timeout_s: float) -> dict[str, Obstacle | None]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Server:
+    """A server that is looked at."""
+
+    host: str
+    port: int
+    #: Where its name points.
+    at: tuple[str, ...]
+
+    def connection(self, timeout_s: float) -> socket.socket:
+        """Raises OSError."""
+        return connection(self.at, self.port, timeout_s)
+
+
+def look_at_all(
+    addresses: Sequence[str], tls: TlsPaths | None, timeout_s: float, book: AddressBook
+) -> dict[str, Obstacle | None]:
     """Return for each address what `look` returns."""
     with ThreadPoolExecutor(min(MOST_AT_ONCE, len(addresses)), thread_name_prefix="look") as pool:
-        return dict(zip(addresses, pool.map(lambda address: look(address, tls, timeout_s), addresses), strict=True))
+        looks = pool.map(lambda address: look(address, tls, timeout_s, book), addresses)
+        return dict(zip(addresses, looks, strict=True))
 
 
-def look(address: str, tls: TlsPaths | None, timeout_s: float) -> Obstacle | None:
+def look(address: str, tls: TlsPaths | None, timeout_s: float, book: AddressBook) -> Obstacle | None:
     """Return what keeps gRPC from talking to the server at `host:port` or `unix:/path`; None: nothing that can be seen
-    from here."""
+    from here. `book`: where names point."""
     if address.startswith(_SOCKET):
         return _at_socket(address.removeprefix(_SOCKET), timeout_s)
     host, _, port = address.rpartition(":")
-    target = (host.strip("[]"), int(port))
+    host = host.strip("[]")
+    target = _Server(host=host, port=int(port), at=book.find(host, timeout_s))
+    if not target.at:
+        return _unresolved(host, book.error(host))
     try:
-        with socket.create_connection(target, timeout_s) as sock:
+        with target.connection(timeout_s) as sock:
             return _beyond_tls(sock, target, tls, timeout_s) if tls else _in_plain_text(sock, target, timeout_s)
-    except (socket.gaierror, UnicodeError) as error:  # UnicodeError: what could not be a name
-        return _unresolved(target[0], error)
     except TimeoutError:
         return Obstacle(words=f"no answer within {timeout_s:g} s", is_silence=True)
     except OSError as error:
@@ -95,32 +113,32 @@ def _at_socket(path: str, timeout_s: float) -> Obstacle | None:
         return Obstacle(words=words_of(error).lower())
 
 
-def _unresolved(host: str, error: Exception) -> Obstacle:
-    if isinstance(error, socket.gaierror) and error.errno == socket.EAI_AGAIN:
+def _unresolved(host: str, error: Exception | None) -> Obstacle:
+    if error is None or (isinstance(error, socket.gaierror) and error.errno == socket.EAI_AGAIN):
         return Obstacle(words=f"the name {host} cannot be looked up now: no name server answers", is_silence=True)
     return Obstacle(words=f"no host is called {host}")
 
 
-def _in_plain_text(sock: socket.socket, target: tuple[str, int], timeout_s: float) -> Obstacle | None:
+def _in_plain_text(sock: socket.socket, target: _Server, timeout_s: float) -> Obstacle | None:
     sock.sendall(_PREFACE)
     try:
         answer = sock.recv(64)
     except ConnectionResetError:
         answer = b""
     if answer.startswith(b"HTTP/1"):
-        return Obstacle(words=f"it is an HTTP port: name the gRPC port, or write http://{target[0]}:{target[1]}")
+        return Obstacle(words=f"it is an HTTP port: name the gRPC port, or write http://{target.host}:{target.port}")
     if answer.startswith(_ALERT) or (not answer and _speaks_tls(target, timeout_s)):
         return Obstacle(words=_PLAIN_ON_TLS, is_lasting=True)
     return _of_frame(answer)
 
 
-def _beyond_tls(sock: socket.socket, target: tuple[str, int], tls: TlsPaths, timeout_s: float) -> Obstacle | None:
+def _beyond_tls(sock: socket.socket, target: _Server, tls: TlsPaths, timeout_s: float) -> Obstacle | None:
     context = trusting(ssl.Purpose.SERVER_AUTH, tls.ca)
     if tls.cert:
         context.load_cert_chain(tls.cert, tls.key)
     context.set_alpn_protocols(["h2"])
     try:
-        secure = context.wrap_socket(sock, server_hostname=target[0])
+        secure = context.wrap_socket(sock, server_hostname=target.host)
     except ssl.SSLCertVerificationError as error:
         return Obstacle(words=_untrusted(error, target, tls, timeout_s), is_lasting=True)
     except (ssl.SSLError, ConnectionError) as error:
@@ -156,17 +174,17 @@ def _of_alert(error: ssl.SSLError, tls: TlsPaths) -> Obstacle:
     return Obstacle(words=f"it refuses the TLS connection: {words_of(error)}")
 
 
-def _untrusted(error: ssl.SSLCertVerificationError, target: tuple[str, int], tls: TlsPaths, timeout_s: float) -> str:
+def _untrusted(error: ssl.SSLCertVerificationError, target: _Server, tls: TlsPaths, timeout_s: float) -> str:
     if error.verify_code in WRONG_NAME:
         names = ", ".join(_names(target, tls, timeout_s))
-        return f"its certificate is for {names or 'another host'}, not for {target[0]}: call it by a name of these"
+        return f"its certificate is for {names or 'another host'}, not for {target.host}: call it by a name of these"
     if error.verify_code in (EXPIRED, NOT_YET_VALID):
         state = "has expired" if error.verify_code == EXPIRED else "is not valid yet"
         return f"its certificate {state}, by the clock of this machine"
     return why_untrusted(error, "its certificate", "", tls.ca)
 
 
-def _names(target: tuple[str, int], tls: TlsPaths, timeout_s: float) -> Iterator[str]:
+def _names(target: _Server, tls: TlsPaths, timeout_s: float) -> Iterator[str]:
     """Yield the hosts and addresses that the server's certificate is for."""
     context = trusting(ssl.Purpose.SERVER_AUTH, tls.ca)
     context.check_hostname = False
@@ -174,27 +192,27 @@ def _names(target: tuple[str, int], tls: TlsPaths, timeout_s: float) -> Iterator
         context.load_cert_chain(tls.cert, tls.key)
     shown: Mapping[str, Any] = {}
     with contextlib.ExitStack() as opened, contextlib.suppress(OSError):
-        sock = opened.enter_context(socket.create_connection(target, timeout_s))
+        sock = opened.enter_context(target.connection(timeout_s))
         shown = opened.enter_context(context.wrap_socket(sock)).getpeercert() or {}
     for kind, name in shown.get("subjectAltName", ()):
         if kind in ("DNS", "IP Address"):
             yield str(name)
 
 
-def _speaks_tls(target: tuple[str, int], timeout_s: float) -> bool:
+def _speaks_tls(target: _Server, timeout_s: float) -> bool:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     context.set_alpn_protocols(["h2"])
     try:
-        with socket.create_connection(target, timeout_s) as sock, context.wrap_socket(sock):
+        with target.connection(timeout_s) as sock, context.wrap_socket(sock):
             return True
     except OSError:
         return False
 
 
-def _speaks_plain_text(target: tuple[str, int], timeout_s: float) -> bool:
+def _speaks_plain_text(target: _Server, timeout_s: float) -> bool:
     try:
-        with socket.create_connection(target, timeout_s) as sock:
+        with target.connection(timeout_s) as sock:
             sock.sendall(_PREFACE)
             answer = sock.recv(64)
     except OSError:

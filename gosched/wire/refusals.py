@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import grpc
 
-KEY = "gosched-reason"
+from gosched.wire.metadata import REASON
 
 Trailer = tuple[tuple[str, str], ...]
 
 
 def trailer(reason: str) -> Trailer:
     """Return the trailing metadata that carry a RefusalReason; none for an empty one."""
-    return ((KEY, reason),) if reason else ()
+    return ((REASON, reason),) if reason else ()
 
 
 def refusal_reason(error: grpc.aio.AioRpcError) -> str:
     """Return the code that came with an error, empty if none did: masters of older releases send none."""
-    return next((str(value) for key, value in error.trailing_metadata() or () if key == KEY), "")
+    return next((str(value) for key, value in error.trailing_metadata() or () if key == REASON), "")

@@ -11,8 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gosched.core.commands.access import CreateToken
+from gosched.core.commands.cluster import SetClock
+from gosched.core.commands.command import Command
+from gosched.core.outcome import Accepted
 from gosched.core.records.access import AccessRole, Token
+from gosched.core.state.cluster_state import ClusterState
 from gosched.master.base.tokens import bearer, find, new_secret
+from gosched.state_machine import access as rules
+from gosched.state_machine import apply
 from gosched.wire.v1 import access_pb2, scheduler_pb2, types_pb2
 from tests.access.stage import BINDINGS, Stage, end_of, staged, submission
 from tests.master import http_client
@@ -175,3 +182,26 @@ def test_no_text_but_the_secret_finds_a_token(text: str) -> None:
 )
 def test_a_bearer_is_read_from_its_header(header: str, found: str) -> None:
     assert bearer([("Host", "m"), ("Authorization", header)]) == found
+
+
+def test_a_token_that_has_ended_gives_its_place_when_it_is_needed_and_not_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The state's clock, by which it has ended, may have been ahead, and be set back."""
+    monkeypatch.setattr(rules, "MAX_TOKENS", 2)
+    state = ClusterState()
+
+    def make(token_id: str, at_ms: int) -> bool:
+        given = {"id": token_id, "name": "t", "user": "u", "role": AccessRole.VIEWER, "digest": "a" * 64}
+        token = Token(**given, created_at_ms=at_ms, expires_at_ms=at_ms + HOUR_MS)  # type: ignore[arg-type]
+        return isinstance(apply(state, Command(body=CreateToken(token=token)))[0], Accepted)
+
+    assert make("one", 1)
+    apply(state, Command(body=SetClock(to_ms=9 * HOUR_MS)))
+    assert make("two", 9 * HOUR_MS)
+    apply(state, Command(body=SetClock(to_ms=2)))
+    assert state.tokens["one"].expires_at_ms > state.clock_ms, "it is good again"
+    assert not make("three", 2)
+    apply(state, Command(body=SetClock(to_ms=2 * HOUR_MS)))
+    assert make("three", 2 * HOUR_MS)
+    assert "one" not in state.tokens

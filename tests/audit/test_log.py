@@ -19,9 +19,12 @@ from gosched.audit.chain import Head, read_line
 from gosched.audit.chain_file import ChainFile, files_of
 from gosched.audit.log import GATHER_S, STARTED, AuditLog
 from gosched.audit.record import AuditRecord, Outcome
-from gosched.audit.repeats import MAX_KINDS, WINDOW_S, Repeats
+from gosched.audit.repeats import BULK_FREE, BULK_S, MAX_KINDS, MAX_KINDS_EACH, WINDOW_S, Bulk, Repeats
 from gosched.audit.syslog import Syslog
 from gosched.audit.verify import verify
+from gosched.master.base.audited import Audit
+from gosched.master.base.methods import OWN
+from gosched.wire.v1 import scheduler_pb2
 from tests.audit.lines import whole_lines
 from tests.audit.test_chain import record
 
@@ -41,7 +44,7 @@ def file_log(folder: Path, max_bytes: int = 1 << 20) -> ChainFile:
 
 def put_hundred(log: AuditLog, part: int) -> None:
     for number in range(100):
-        log.put(record(part * 100 + number))
+        log.put(record(part * 100 + number, user=f"u{part}-{number}"))
 
 
 class Sick:
@@ -95,7 +98,7 @@ def test_a_slow_disk_holds_up_no_call_and_what_is_lost_beyond_the_bound_is_count
     log.start()
     began = time.monotonic()
     for number in range(80):
-        log.put(record(number))
+        log.put(record(number, user=f"u{number}"))
     assert time.monotonic() - began < 1.0
     assert sum(lost) == 31  # the record of the start waits, too
     sick.goes.set()
@@ -114,7 +117,7 @@ def test_records_that_come_soon_after_one_another_are_written_together() -> None
     log.start()
     until(lambda: len(sick.taken) == 1)
     for number in range(30):
-        log.put(record(number))
+        log.put(record(number, user=f"u{number}"))
         time.sleep(0.002)
     log.close()
     assert [taken.object for taken in sick.taken[1:]] == [f"job j-{number}" for number in range(30)]
@@ -235,7 +238,8 @@ def test_repeats_of_what_failed_are_one_record_with_a_count() -> None:
 def test_a_flood_of_refusals_that_all_differ_is_bounded() -> None:
     repeats = Repeats()
     taken = [
-        repeats.take(record(outcome=Outcome.REFUSED, reason=f"{number}"), number / 100_000) for number in range(20_000)
+        repeats.take(record(outcome=Outcome.REFUSED, user=f"u{number}", reason=f"{number}"), number / 100_000)
+        for number in range(20_000)
     ]
     written = [one for one in taken if one is not None]
     due = repeats.due(WINDOW_S + 1)
@@ -243,6 +247,66 @@ def test_a_flood_of_refusals_that_all_differ_is_bounded() -> None:
     assert len(due) == 1
     assert due[0].count == 20_000 - MAX_KINDS
     assert len(written) + sum(one.count for one in due) == 20_000
+
+
+def test_one_users_kinds_of_calls_leave_room_for_those_of_others() -> None:
+    repeats = Repeats()
+    mine = [record(user="ann", outcome=Outcome.FAILED, reason=f"no job {number}") for number in range(5_000)]
+    written = [one for one in mine if repeats.take(one, 0.0) is not None]
+    theirs = record(user="ben", outcome=Outcome.REFUSED, reason="no")
+    assert len(written) == MAX_KINDS_EACH
+    assert repeats.take(theirs, 1.0) == theirs
+    (others,) = repeats.due(WINDOW_S + 2)
+    assert (others.user, others.count, others.action) == ("ann", 5_000 - MAX_KINDS_EACH, "AuditLog/Others")
+    assert "over 50 kinds of calls of 'ann' had no effect within 5 s" in others.reason
+    assert repeats.take(mine[0], 9.0) == mine[0], "its kinds are forgotten with their windows"
+
+
+def test_what_changed_nothing_is_counted_and_what_did_is_named_in_few_lines(tmp_path: Path) -> None:
+    """One user makes 3,000 changes and 3,000 that change nothing; those of another one have a line each."""
+    log = AuditLog(file_log(tmp_path), "m1")
+    log.start()
+    for number in range(3_000):
+        log.put(record(number, user="ann", request_id=f"r{number}"))
+        log.put(record(number, user="ann", unchanged=True))
+        if number % 1_000 == 0:
+            log.put(record(number, user="ben"))
+    log.close()
+    found = [line for line in whole_lines(tmp_path) if line["action"] != STARTED]
+    ann = [line for line in found if line["user"] == "ann"]
+    assert len([line for line in found if line["user"] == "ben"]) == 3
+    changes = [line for line in ann if "unchanged" not in line]
+    named = [name for line in changes for name in line["object"].split("; ")]
+    assert sorted(named) == sorted(f"job j-{number}" for number in range(3_000))
+    assert sum(line.get("count", 1) for line in changes) == 3_000
+    assert sum(line.get("count", 1) for line in ann if "unchanged" in line) == 3_000
+    assert len(ann) < 150
+    assert verify([tmp_path]).problem == ""
+
+
+def test_a_call_whose_answer_says_that_nothing_was_changed_is_recorded_as_such() -> None:
+    taken: list[AuditRecord] = []
+    outcome = scheduler_pb2.SubmitOutcome
+    for answer in (
+        scheduler_pb2.SubmitJobResponse(unchanged=True),
+        scheduler_pb2.SubmitJobResponse(),
+        scheduler_pb2.SubmitJobsResponse(outcomes=[outcome(unchanged=True), outcome(unchanged=True)]),
+        scheduler_pb2.SubmitJobsResponse(outcomes=[outcome(unchanged=True), outcome()]),
+    ):
+        with Audit(taken.append, "m1", lambda: 7).watch(f"{OWN}SchedulerService/SubmitJob") as audited:
+            audited.answer = answer
+    assert [one.unchanged for one in taken] == [True, False, True, False]
+
+
+def test_changes_beyond_the_first_have_their_line_within_a_second_and_equal_ones_take_no_room() -> None:
+    bulk = Bulk()
+    change = record(user="ann")
+    assert [bulk.take(change, 0.0) for _ in range(BULK_FREE)] == [[change]] * BULK_FREE
+    assert [bulk.take(replace(change, time_ms=n), 0.5) for n in range(10_000)] == [[]] * 10_000
+    assert bulk.due(BULK_S - 0.1) == []
+    assert bulk.due(BULK_S) == [replace(change, time_ms=9_999, count=10_000)]
+    assert not bulk.are_open
+    assert bulk.take(change, 2.0) == [change]
 
 
 def test_a_flood_through_the_log_leaves_room_for_changes(tmp_path: Path) -> None:

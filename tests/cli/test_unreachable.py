@@ -64,10 +64,10 @@ def test_a_url_that_nothing_listens_on_is_named_at_once() -> None:
 
 
 def test_a_name_that_no_host_has_ends_a_call_as_soon_as_a_refused_connection(monkeypatch) -> None:
-    def nowhere(*_: object) -> None:
+    def nowhere(*_: object, **__: object) -> None:
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
-    monkeypatch.setattr(socket, "create_connection", nowhere)  # gRPC asks for the name in a way of its own
+    monkeypatch.setattr(socket, "getaddrinfo", nowhere)  # gRPC asks for the name in a way of its own
     began = time.monotonic()
     with (
         GoSchedClient("no-such-host.invalid:9090", timeout_s=30, fails_fast=True) as client,

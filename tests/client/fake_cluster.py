@@ -11,15 +11,18 @@ from concurrent.futures import ThreadPoolExecutor
 
 import grpc
 
+from gosched.core.reasons import RefusalReason
 from gosched.core.records.job import Job, JobState
 from gosched.core.records.node import Node
 from gosched.core.records.task import Task, TaskState
+from gosched.core.request_ids import made_at_ms
 from gosched.core.resources import Resources
 from gosched.core.spec.job_spec import JobSpec
 from gosched.master.base.errors import ApiError
 from gosched.master.jobs.job_reading import read_jobs
 from gosched.wire.codec import to_message, to_record
 from gosched.wire.metadata import LEADER
+from gosched.wire.refusals import trailer
 from gosched.wire.v1 import node_pb2, node_pb2_grpc, scheduler_pb2, scheduler_pb2_grpc, types_pb2
 
 
@@ -33,6 +36,7 @@ class FakeMaster(scheduler_pb2_grpc.SchedulerServiceServicer, node_pb2_grpc.Node
         self.failures: list[grpc.StatusCode] = []
         self.fail_after_commit = False
         self.leader = ""  # whom it says that it passes calls on to
+        self.clock_ahead_ms: int | None = None  # of this machine's; None: ids of any time are taken
         self.frozen = False
         self.cut_off_after: int | None = None  # so many SubmitJobs are answered
         self.calls: list[str] = []
@@ -62,6 +66,7 @@ class FakeMaster(scheduler_pb2_grpc.SchedulerServiceServicer, node_pb2_grpc.Node
     def SubmitJob(self, request, context):
         self._maybe_fail("SubmitJob", context)
         self.traceparents += [value for key, value in context.invocation_metadata() if key == "traceparent"]
+        self._check_time(request.request_id, context)
         spec = to_record(request.spec, JobSpec)
         if spec.queue != "default":
             context.abort(grpc.StatusCode.INVALID_ARGUMENT, f'no queue "{spec.queue}"')
@@ -201,6 +206,7 @@ class FakeMaster(scheduler_pb2_grpc.SchedulerServiceServicer, node_pb2_grpc.Node
         )
         others = [scheduler_pb2.MasterStatus(id=address, grpc_address=address) for address in self.others]
         return scheduler_pb2.ClusterStatus(
+            clock_ms=self.clock_ms,
             leader="master-1", epoch=3, revision=9, masters=[master, *others], nodes=2, nodes_ready=1,
             jobs=len(self.jobs), pending=pending, total=types_pb2.Resources(cpu_millis=8500),
             state_bytes=1536, state_bytes_limit=2 << 30,
@@ -247,6 +253,16 @@ class FakeMaster(scheduler_pb2_grpc.SchedulerServiceServicer, node_pb2_grpc.Node
         if message.job.state == JobState.PENDING:
             message.explanation.code, message.explanation.message = "NO_ROOM", "needs 8 CPUs; 4 are free"
         return message
+
+    @property
+    def clock_ms(self) -> int:
+        return time.time_ns() // 1_000_000 + (self.clock_ahead_ms or 0)
+
+    def _check_time(self, request_id: str, context) -> None:
+        made_ms = made_at_ms(request_id)
+        if self.clock_ahead_ms is not None and made_ms is not None and abs(made_ms - self.clock_ms) > 60_000:
+            context.set_trailing_metadata(trailer(RefusalReason.REQUEST_OUT_OF_TIME))
+            context.abort(grpc.StatusCode.FAILED_PRECONDITION, "by its id the request was made at another time")
 
     def _maybe_fail(self, method: str, context) -> None:
         self.calls.append(method)

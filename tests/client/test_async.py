@@ -58,6 +58,17 @@ def test_unknown_outcome_is_asked_again_under_the_same_request_id(start_master):
     assert list(first.jobs) == ["j-1"]
 
 
+def test_a_client_whose_clock_is_hours_off_learns_the_masters_time(start_master):
+    master = start_master()
+    master.clock_ahead_ms = 7_200_000
+
+    async def body(client):
+        return [(await client.submit(JOB)).id for _ in range(2)]
+
+    assert use(master.address, body) == ["j-1", "j-2"]
+    assert master.calls.count("SubmitJob") == 3
+
+
 def test_dead_and_frozen_masters_are_passed_over(start_master, monkeypatch):
     monkeypatch.setattr(targets, "TRY_S", 0.2)
     dead, frozen, alive = HeldPort(), start_master(), start_master()

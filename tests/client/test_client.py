@@ -1,17 +1,27 @@
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import http.server
 import json
 import random
+import socket
 import threading
+import time
+from collections.abc import Iterator
 
 import grpc
 import pytest
 
 from gosched.client import Denied, GoSchedClient, GoSchedError, NotFound, Refused, TimedOut, Unavailable, targets
+from gosched.client.aio.client import AsyncGoSchedClient
+from gosched.client.errors import OutOfTime
 from gosched.core.records.job import JobState
+from gosched.core.request_ids import made_at_ms, request_id_at
+from gosched.wire.addresses import AddressBook
 from tests.client.fake_cluster import FakeMaster
 from tests.ports import HeldPort
+from tests.slow_path import SlowPath
 
 JOB = "name: a\nrun: echo hi"
 
@@ -55,6 +65,64 @@ def test_dead_master_is_passed_over(start_master):
     with GoSchedClient([dead.address, alive.address], timeout_s=30) as client:
         for _ in range(3):
             assert client.get_status().epoch == 3
+
+
+def test_a_master_behind_a_path_of_300_ms_is_connected_to_once(start_master):
+    with SlowPath(start_master().address) as path, GoSchedClient(path.address) as client:
+        assert client.get_status().nodes == 2
+        assert path.connections == 1
+
+
+def test_a_master_that_takes_no_connection_holds_a_client_up_for_a_moment_only(start_master, monkeypatch):
+    monkeypatch.setattr(random, "randrange", lambda limit: 0)  # it is asked first
+    with (
+        silent_port() as silent,
+        GoSchedClient(f"{silent},{start_master().address}") as client,
+    ):
+        began = time.monotonic()
+        assert client.get_status().nodes == 2
+        assert time.monotonic() - began < targets.TRY_S
+
+
+def test_an_async_client_is_held_up_for_a_moment_only(start_master, monkeypatch):
+    monkeypatch.setattr(random, "randrange", lambda limit: 0)
+
+    async def story(silent: str) -> float:
+        async with AsyncGoSchedClient(f"{silent},{start_master().address}") as client:
+            began = time.monotonic()
+            assert (await client.get_status()).nodes == 2
+            return time.monotonic() - began
+
+    with silent_port() as silent:
+        assert asyncio.run(story(silent)) < targets.TRY_S
+
+
+@contextlib.contextmanager
+def silent_port() -> Iterator[str]:
+    """Nobody is there: whoever dials it hears nothing, as of a machine that is off."""
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as server, contextlib.ExitStack() as opened:
+        for _ in range(4):
+            sock = opened.enter_context(socket.socket())
+            sock.setblocking(False)
+            sock.connect_ex(server.getsockname())
+        yield f"127.0.0.1:{server.getsockname()[1]}"
+
+
+def test_a_master_is_found_where_its_name_pointed_once_no_name_server_answers(start_master):
+    master, answers = start_master(), [["127.0.0.9", "127.0.0.1"]]
+
+    def lookup(host: str) -> list[str]:
+        if not answers:
+            raise OSError("no name server answers")
+        return answers.pop()
+
+    with GoSchedClient(f"masters.invalid:{master.address.rpartition(':')[2]}") as client:
+        client._masters._targets.book = AddressBook(lookup=lookup)
+        assert client.get_status().nodes == 2
+        client._masters._channels.clear()
+        client._masters._targets.book._names["masters.invalid"].answered_at = 0.0
+        assert client.get_status().nodes == 2
+        assert not answers
 
 
 def test_a_client_that_lives_on_finds_the_masters_that_came_after_those_that_it_was_told_of(start_master, monkeypatch):
@@ -136,6 +204,41 @@ def test_unknown_outcome_is_asked_again_under_the_same_request_id(start_master):
         assert client.submit(JOB).job_id == "j-1"
     assert list(first.jobs) == ["j-1"]
     assert first.calls.count("SubmitJob") + second.calls.count("SubmitJob") >= 2
+
+
+@pytest.mark.parametrize("ahead_ms", [-7_200_000, 7_200_000])
+def test_a_client_whose_clock_is_hours_off_learns_the_masters_time(start_master, ahead_ms):
+    master = start_master()
+    master.clock_ahead_ms = ahead_ms
+    with GoSchedClient(master.address) as client:
+        assert [client.submit(JOB).job_id for _ in range(2)] == ["j-1", "j-2"]
+    assert master.calls.count("SubmitJob") == 3, "the second submission has the right time at once"
+
+
+def test_a_change_that_may_have_been_made_gets_no_other_id(start_master):
+    """The first try may have been carried out, by a clock that was another one then."""
+    first, second = start_master(), start_master()
+    first.clock_ahead_ms = second.clock_ahead_ms = 7_200_000
+    first.failures = second.failures = [grpc.StatusCode.UNAVAILABLE]
+    with GoSchedClient([first.address, second.address], timeout_s=30) as client, pytest.raises(OutOfTime):
+        client.submit(JOB)
+    assert first.jobs == second.jobs == {}
+
+
+def test_a_callers_own_id_is_never_replaced(start_master):
+    master = start_master()
+    master.clock_ahead_ms = 7_200_000
+    with GoSchedClient(master.address) as client, pytest.raises(OutOfTime, match="made at another time"):
+        client.submit(JOB, request_id=request_id_at(time.time_ns() // 1_000_000, "x"))
+    assert master.jobs == {}
+
+
+def test_a_change_of_unknown_outcome_says_under_which_id_to_repeat_it(start_master):
+    master = start_master()
+    master.cut_off_after = 0
+    with GoSchedClient(master.address, timeout_s=0.5) as client, pytest.raises(Unavailable, match="look") as caught:
+        client.submit_all([JOB])
+    assert made_at_ms(caught.value.request_id) is not None
 
 
 def test_each_submission_has_a_request_id_of_its_own(start_master):

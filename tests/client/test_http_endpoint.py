@@ -6,6 +6,7 @@ import http.server
 import json
 import ssl
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,9 +15,11 @@ import pytest
 
 from gosched.client import Misused, TlsFiles
 from gosched.client.http_endpoint import NoAddresses, grpc_addresses
+from gosched.wire.addresses import AddressBook
 from tests.ports import HeldPort
 from tests.replication.certificates import Authority
 
+LOOKUP_S = 20.0  # of a lookup without an answer
 STATUS = {"masters": [{"id": "m", "grpc_address": "127.0.0.1:9090"}, {"id": "away"}]}
 
 
@@ -110,3 +113,23 @@ def test_a_url_of_the_other_scheme_is_named_as_the_mistake_at_once(secure):
     with serving(STATUS) as open_to_all, pytest.raises(NoAddresses, match="it talks plain text: is it http://") as tls:
         grpc_addresses(open_to_all.replace("http", "https"), files_of(authority, "alice", "client"), 10)
     assert [error.value.obstacle.is_silence for error in (plain, tls)] == [False, False]
+
+
+def test_a_url_is_asked_where_its_name_pointed_while_no_name_server_answers(secure):
+    url, authority = secure
+    hangs = threading.Event()
+
+    def silent(host: str) -> list[str]:
+        hangs.wait(LOOKUP_S)
+        return []
+
+    book = AddressBook(lookup=silent)
+    for name in ("localhost", "masters.invalid"):
+        book.worked(name, ["127.0.0.9", "127.0.0.1"])
+    began = time.monotonic()
+    tls = files_of(authority, "alice", "client")
+    assert grpc_addresses(url.replace("127.0.0.1", "localhost"), tls, 10, book) == ["127.0.0.1:9090"]
+    with pytest.raises(Misused, match=r"not valid for 'masters\.invalid'"):
+        grpc_addresses(url.replace("127.0.0.1", "masters.invalid"), tls, 10, book)
+    assert time.monotonic() - began < LOOKUP_S
+    hangs.set()

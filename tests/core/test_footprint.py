@@ -11,7 +11,7 @@ from gosched.core.commands.command import Body, Command
 from gosched.core.commands.jobs import SubmitJob
 from gosched.core.features import FeatureLevel
 from gosched.core.invariants.check_state import check
-from gosched.core.outcome import Answer
+from gosched.core.outcome import Answer, Answered
 from gosched.core.records.allocation import TaskPlacement
 from gosched.core.records.fence import Fence
 from gosched.core.records.job import Job
@@ -27,16 +27,16 @@ from gosched.core.state.cluster_state import ClusterState
 from gosched.core.state.footprint import Footprint
 from gosched.core.state.record_bytes import (
     answer_bytes,
+    answered_bytes,
     content_bytes,
     fence_bytes,
     job_bytes,
     reservation_bytes,
     task_bytes,
 )
-from gosched.core.state.restore import restore
 from gosched.core.state.spec_parts import parts_of
 from gosched.replication.snapshots.snapshot import Snapshot, decode, encode, restored
-from gosched.state_machine import answers, apply
+from gosched.state_machine import apply
 from gosched.wire.batch import decode_batch, encode_batch, encode_command
 from tests.state_machine.cluster import Cluster, group, spec
 
@@ -168,6 +168,7 @@ def test_the_formulae_are_those_of_the_feature_level() -> None:
     assert job_bytes(job) == 287
     assert task_bytes(task) == 289
     assert answer_bytes(Answer(client_id="c", request_id="r", detail="d", subject="j")) == 20
+    assert answered_bytes(Answered(key="k", user="u", until_ms=1, detail="d", subject="j")) == 82
     assert fence_bytes(Fence(job_id="j", attempt=1, tasks=placements, made_at_ms=1)) == 297
     reservation = Reservation(job_id="j", attempt=1, start_ms=1, shares=shares, made_at_ms=1)
     assert reservation_bytes(reservation) == 275
@@ -192,34 +193,6 @@ def test_the_digest_after_the_level_was_raised_is_that_of_a_restored_state() -> 
     before = state.digest()
     apply(state, Command(body=SetFeatureLevel(level=FeatureLevel.BOUNDED, cluster_id="c")))
     assert state.digest() == restored(decode(as_file(state))).digest() != before
-
-
-def test_the_oldest_answers_are_forgotten_when_all_take_too_much_and_alike_on_a_restored_state(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(answers, "MAX_ANSWER_BYTES", 10_000)
-    for level in (FeatureLevel.BOUNDED, FeatureLevel.FIRST):
-        state = ClusterState(feature_level=level)
-        for number in range(30):
-            answers.keep(state, Answer(client_id=f"c{number % 3}", request_id=str(number), detail="x" * 1000))
-        twin = restore(state.freeze())
-        for s in (state, twin):
-            answers.keep(s, Answer(client_id="c1", request_id="new", detail="x" * 1000))
-            kept = [request for own in s.answers.values() for request in own]
-            assert (len(kept) == 9) is (level is FeatureLevel.BOUNDED), "10,000 bytes hold nine of them"
-            assert "new" in kept
-            assert check(s) == []
-        assert twin.digest() == state.digest()
-
-
-def test_a_restore_forgets_no_answer_that_the_state_has(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After the level was raised there may be too many for a moment."""
-    state = ClusterState(feature_level=FeatureLevel.FIRST)
-    for number in range(30):
-        answers.keep(state, Answer(client_id="c", request_id=str(number), detail="x" * 1000))
-    state.raise_level(FeatureLevel.BOUNDED)
-    monkeypatch.setattr(answers, "MAX_ANSWER_BYTES", 10_000)
-    assert restore(state.freeze()).digest() == state.digest()
 
 
 def test_the_check_sees_bytes_that_are_not_those_of_the_tables(monkeypatch: pytest.MonkeyPatch) -> None:

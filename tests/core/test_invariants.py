@@ -8,7 +8,7 @@ import pytest
 from gosched.core.commands.cluster import SetQueues, SetWindow
 from gosched.core.commands.plans import CommitPlan
 from gosched.core.invariants.check_state import check
-from gosched.core.outcome import Answer
+from gosched.core.outcome import Answer, Answered
 from gosched.core.records.job import JobIntent, JobState
 from gosched.core.records.node import ClosedBy, Hardware, NodeState
 from gosched.core.records.queue import Queue
@@ -127,6 +127,12 @@ def elsewhere(count: int) -> tuple[Share, ...]:
     return (Share(group="worker", node_id="n9", count=count),)
 
 
+def reordered(state: ClusterState) -> None:
+    for key in "xy":
+        state.put_answered(Answered(key=key, until_ms=1))
+    state.answered._order.rotate()
+
+
 DAMAGE: list[tuple[str, Callable[[ClusterState], object]]] = [
     ("GPU 1 of node n1 is held 2000 thousandths", allocation(gpus=(1,))),
     ("CPUs of run/worker/1.1 on node n1 have another owner too", allocation(cpus="1")),
@@ -155,7 +161,7 @@ DAMAGE: list[tuple[str, Callable[[ClusterState], object]]] = [
     ("has no intent", job("run", intent=JobIntent.UNSPECIFIED)),
     ("is RUNNING and ended at 5", job("run", ended_at_ms=5)),
     ("in queue default, which does not exist", lambda s: s.queues.clear()),
-    ("two live jobs are named run", job("wait", spec=replace(spec("run")))),
+    ("two live jobs of tenant default are named run", job("wait", spec=replace(spec("run")))),
     ("is PENDING with CANCEL", job("wait", intent=JobIntent.CANCEL)),
     ("is RUNNING and counts 0 tasks without a place, not 1", task(state=TaskState.PENDING)),
     ("is PENDING and counts 1 tasks without a place", job("wait", unplaced=1)),
@@ -198,6 +204,10 @@ DAMAGE: list[tuple[str, Callable[[ClusterState], object]]] = [
     ("leader m9 of epoch 1", lambda s: (setattr(s, "epoch", 1), setattr(s, "leader", "m9"))),
     ("0 answers are remembered", lambda s: s.answers.update(c={})),
     ("in the wrong place", lambda s: s.answers.update(c={"r": Answer(client_id="d", request_id="r")})),
+    ("in the wrong table", lambda s: s.put_answer(Answer(client_id="d", request_id="r"))),
+    ("remembered for too long", lambda s: s.put_answered(Answered(key="x", until_ms=1 << 50))),
+    ("oldest request that is remembered is another", reordered),
+    ("other bytes by their users", lambda s: s.footprint.add_answered("x", 1)),
 ]
 
 DAMAGE_UNDER_FORCE: list[tuple[str, Callable[[ClusterState], object]]] = [

@@ -13,6 +13,7 @@ from gosched.core.commands.jobs import SubmitJob
 from gosched.core.limits import FEW_ANSWERS_PER_CLIENT
 from gosched.core.spec.dependency import Condition, Dependency
 from gosched.core.spec.job_spec import JobSpec, OnMiss
+from gosched.master.base.errors import ApiError
 from gosched.master.jobs import batches
 from gosched.replication.group_commit import BATCH_BYTES
 from gosched.replication.interface import AppliedBatch
@@ -192,11 +193,31 @@ def test_a_third_batch_waits_for_its_place_and_is_told_so(monkeypatch: pytest.Mo
     async def story() -> None:
         async with one_master() as master:
             service = master.server._scheduler_service.batches
-            async with service._place(), service._place():
+            async with service._place("ann"), service._place("ben"):
                 with pytest.raises(grpc.aio.AioRpcError) as refused:
                     await submit(master, spec("a"))
                 assert refused.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
             assert [o.code for o in await submit(master, spec("a"))] == [""]
+
+    asyncio.run(story())
+
+
+def test_batches_of_one_user_take_turns_and_leave_a_place_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batches, "WAIT_S", 0.05)
+
+    async def story() -> None:
+        async with one_master() as master:
+            service = master.server._scheduler_service.batches
+            async with service._place("ann"):
+                with pytest.raises(ApiError, match="batches of jobs are being submitted already"):
+                    async with service._place("ann"):
+                        pass
+                async with service._place("ben"):
+                    pass
+            async with service._place("ann"), service._place(""):
+                pass
+            async with service._place(""), service._place(""):
+                pass
 
     asyncio.run(story())
 

@@ -15,12 +15,16 @@ import pytest
 from gosched.config.settings import Tls
 from gosched.core.records.node import Node
 from gosched.core.resources import Resources
-from gosched.master.base.channels import Channels, watched_tls
+from gosched.master.base import channels as channels_module
+from gosched.master.base.channels import MAX_DIALS, Channels, watched_tls
 from gosched.replication.replica_config import TlsFiles
+from gosched.wire import addresses
+from gosched.wire.addresses import AddressBook
 from gosched.wire.tls_watch import TlsWatch
 from gosched.wire.v1 import worker_pb2, worker_pb2_grpc
 from tests.master.harness import LIMIT_S
 from tests.replication.certificates import Authority
+from tests.slow_path import SlowPath
 
 NODE = Node(
     id="n-1",
@@ -128,6 +132,87 @@ def test_with_new_certificates_calls_go_over_new_channels_and_those_under_way_en
         await channels.close()
 
     asyncio.run(story())
+
+
+@pytest.mark.parametrize("tls", [True, False])
+def test_a_path_of_300_ms_is_connected_to_once(tmp_path: Path, tls: bool) -> None:
+    async def story() -> None:
+        files = Authority(tmp_path).files("m1")
+        server, port = await worker_at("127.0.0.1", files if tls else None)
+        channels = channels_of(files) if tls else Channels(None)
+        with SlowPath(f"127.0.0.1:{port}") as path:
+            assert await reaches(channels, replace(NODE, address=path.address))
+            assert path.connections == 1
+            await channels.close()
+        await server.stop(None)
+
+    asyncio.run(story())
+
+
+def test_a_name_is_dialled_where_it_was_reached_while_no_name_server_answers_and_where_it_is_after_that(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(addresses, "ASK_AGAIN_S", 0.0)
+    monkeypatch.setattr(channels_module, "REDIAL_S", 0.0)
+    answers: list[str] = []
+
+    def lookup(host: str) -> list[str]:
+        if not answers:
+            raise OSError("no name server answers")
+        return answers
+
+    async def story() -> None:
+        files = Authority(tmp_path).files("m1")
+        tls = watched_tls(Tls(cert=files.cert, key=files.key, ca=files.ca), "m1")
+        file = tmp_path / "addresses.json"
+        file.write_text('{"names": {"localhost": ["127.0.0.9", "127.0.0.1"], "elsewhere": ["127.0.0.1"]}}')
+        channels = Channels(tls, book=AddressBook(file, lookup=lookup))
+        server, port = await worker_at("127.0.0.1", files)
+        assert await reaches(channels, replace(NODE, address=f"localhost:{port}"))
+        assert not await reaches(channels, replace(NODE, address=f"elsewhere:{port}"))  # not in the certificate
+        await server.stop(None)
+        server, port = await worker_at("127.0.0.2", files, port)  # it comes back at another address
+        assert not await reaches(channels, replace(NODE, address=f"localhost:{port}"))
+        answers.append("127.0.0.2")
+        async with asyncio.timeout(LIMIT_S):
+            while not await reaches(channels, replace(NODE, address=f"localhost:{port}")):
+                await asyncio.sleep(0.02)
+        await channels.close()
+        await server.stop(None)
+
+    asyncio.run(story())
+
+
+def test_connections_for_many_calls_are_made_a_few_at_a_time() -> None:
+    async def story() -> int:
+        channels = Channels(None)
+        inside = most = 0
+
+        async def one(number: int) -> None:
+            nonlocal inside, most
+            async with channels.bounded(replace(NODE, address=f"127.0.0.1:{number}")):
+                inside += 1
+                most = max(most, inside)
+                await asyncio.sleep(0.001)
+                inside -= 1
+
+        await asyncio.gather(*(one(number) for number in range(1, 100)))
+        await channels.close()
+        return most
+
+    assert asyncio.run(story()) == MAX_DIALS
+
+
+async def worker_at(host: str, files: TlsFiles | None, port: int = 0) -> tuple[Any, int]:
+    server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
+    worker_pb2_grpc.add_WorkerServiceServicer_to_server(Worker(), server)
+    if files is None:
+        port = server.add_insecure_port(f"{host}:{port}")
+    else:
+        key, cert, ca = (Path(path).read_bytes() for path in (files.key, files.cert, files.ca))
+        port = server.add_secure_port(f"{host}:{port}", grpc.ssl_server_credentials([(key, cert)], ca, True))
+    await server.start()
+    return server, port
 
 
 async def watch_once(watch: TlsWatch) -> None:

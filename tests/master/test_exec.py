@@ -215,7 +215,7 @@ def test_no_more_commands_at_once_than_a_master_can_bear(monkeypatch) -> None:
         async with one_master() as master, running_job(master):
             first = await opened(master, "job")
             await said(first, b"x")
-            assert "1 commands run through this master" in await refusal(master, "job")
+            assert "1 commands run on this master" in await refusal(master, "job")
             assert await ended(first) == 7
             assert await first.read() is grpc.aio.EOF
             assert await ended(await opened(master, "job")) == 7

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable
+from contextlib import ExitStack
 from typing import Any
 
 import grpc
@@ -13,7 +14,7 @@ import pytest
 from gosched.core.state.cluster_state import ClusterState
 from gosched.master.api import lanes, leader_routing, status_digest
 from gosched.master.api.lanes import Bounds, Lane, Lanes
-from gosched.master.base.callers import FORWARDED, Caller
+from gosched.master.base.callers import FORWARDED, Caller, Shares
 from gosched.master.base.errors import ApiError
 from gosched.master.jobs import job_logs
 from gosched.wire.roles import Role
@@ -235,3 +236,21 @@ def test_logs_that_one_caller_reads_are_bounded_and_counted_until_its_streams_en
             assert await once_free(lambda: leader.scheduler.StreamJobLogs(request))
 
     asyncio.run(story())
+
+
+def test_a_caller_holds_as_many_places_as_it_leaves_and_others_find_one() -> None:
+    shares = Shares(10, "commands run")
+    with ExitStack() as held:
+        for _ in range(5):
+            held.enter_context(shares.place("ann"))
+        with pytest.raises(ApiError, match="5 commands run of ann, 5 may be opened, and a caller holds as many as it"):
+            held.enter_context(shares.place("ann"))
+        for _ in range(3):
+            held.enter_context(shares.place("ben"))
+        held.enter_context(shares.place("eve"))
+        held.enter_context(shares.place("zoe"))
+        with pytest.raises(ApiError, match="10 commands run on this master already"):
+            held.enter_context(shares.place("new"))
+    with ExitStack() as held:
+        for _ in range(5):
+            held.enter_context(shares.place("ann"))

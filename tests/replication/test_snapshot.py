@@ -67,7 +67,7 @@ def test_a_snapshot_of_a_lived_in_state_is_read_back_with_its_ends() -> None:
     state = lived_in(7)
     for command in commands(Random(7), state, 400):
         apply(state, command)
-        if len(state.allocations) > 2 and state.answers and state.tenants:
+        if len(state.allocations) > 2 and state.answered and state.tenants:
             break
     assert len(state.allocations) > 2, "the run must reach a state with something in every table"
     data = as_file(state)

@@ -11,6 +11,7 @@ import socket
 import ssl
 import threading
 import time
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -31,6 +32,7 @@ from gosched.replication.process import ProcessReplication
 from gosched.replication.raft.member_node import member_node
 from gosched.replication.raft.timing import Timing
 from gosched.replication.replica_config import split_address
+from gosched.wire.addresses import AddressBook
 from gosched.wire.v1 import raft_pb2
 
 from .certificates import Authority
@@ -311,12 +313,24 @@ def test_members_with_another_idea_of_the_cluster_stay_apart_and_say_so(
     asyncio.run(story())
 
 
-def transport_of_m2(tmp_path: Path, callbacks: list[Any], listener: socket.socket) -> PeerTransport:
+def transport_of_m2(
+    tmp_path: Path,
+    callbacks: list[Any],
+    listener: socket.socket,
+    *,
+    m1: str = "nowhere.invalid:1",
+    book: AddressBook | None = None,
+    refused: Callable[[str], None] = lambda why: None,
+) -> PeerTransport:
     """Its tick is the first of `callbacks`."""
     journal = Journal(PosixDisk(tmp_path))
     raft = SimpleNamespace(
-        members=Members("m2", journal, ClusterState, {"m1": "nowhere.invalid:1", "m2": "m2:1"}),
+        members=Members("m2", journal, ClusterState, {"m1": m1, "m2": "m2:1"}),
         match_index={},
+        raftCurrentTerm=0,
+        _isLeader=lambda: False,
+        peer_lost=lambda node: None,
+        forget_match=lambda node: None,
         _getLeader=lambda: None,
         _poller=createPoller("auto"),
         addOnTickCallback=callbacks.append,
@@ -332,11 +346,12 @@ def transport_of_m2(tmp_path: Path, callbacks: list[Any], listener: socket.socke
         membership=Membership(disk, Identity(cluster="m1,m2", member="m2", disk="d", joining=False), ["m1"], now=0.0),
         known=KnownDisks(disk),
         listener=listener,
-        seeds={"m1": "nowhere.invalid:1"},
+        seeds={"m1": m1},
         joins_at="",
         tls=lambda: None,
         timing=Timing(),
-        refused=lambda why: None,
+        book=book or AddressBook(),
+        refused=refused,
     )
 
 
@@ -374,3 +389,122 @@ def test_a_name_lookup_that_hangs_does_not_hold_the_tick(tmp_path: Path, monkeyp
     assert not looked_up.is_set()
     go_on.set()
     transport.destroy()
+
+
+def ticked(transport: PeerTransport, tick: Callable[[], None], what: Callable[[], bool]) -> None:
+    ends = time.monotonic() + LIMIT_S
+    while not what():
+        assert time.monotonic() < ends
+        transport._poller.poll(0.01)
+        tick()
+
+
+@contextlib.contextmanager
+def at_port(address: str, port: int = 0) -> Iterator[socket.socket]:
+    with socket.create_server((address, port)) as server:
+        server.settimeout(LIMIT_S)
+        yield server
+
+
+def hello_of(member: str, **fields: Any) -> bytes:
+    said = raft_pb2.PeerHello(cluster="m1,m2", member=member, protocol=1, disk="d1", newest_level=5, **fields)
+    return framed(raft_pb2.PeerFrame(hello=said).SerializeToString())
+
+
+def test_a_kept_address_is_dialled_while_no_name_server_answers_and_after_it_refused(tmp_path: Path) -> None:
+    go_on = threading.Event()
+
+    def silent(host: str) -> list[str]:
+        go_on.wait(LIMIT_S)
+        raise OSError("no name server answers")
+
+    file = tmp_path / "addresses.json"
+    file.write_text('{"names": {"m1.example": ["127.0.0.3", "127.0.0.1"]}}')  # nobody is at the first any more
+    book, callbacks = AddressBook(file, lookup=silent), list[Any]()
+    with at_port("127.0.0.1") as m1:
+        name = f"m1.example:{m1.getsockname()[1]}"
+        listener = socket.create_server(("127.0.0.1", 0))
+        transport = transport_of_m2(tmp_path, callbacks, listener, m1=name, book=book)
+        transport.set_members()
+        m1.setblocking(False)
+        for _ in ("silent", "refusing"):
+            found: list[socket.socket] = []
+
+            def came(found: list[socket.socket] = found) -> bool:
+                with contextlib.suppress(BlockingIOError):
+                    found.append(m1.accept()[0])
+                return bool(found)
+
+            began = time.monotonic()
+            ticked(transport, callbacks[0], came)
+            assert time.monotonic() - began < 1.0
+            found[0].close()
+            go_on.set()  # from now on each lookup fails at once
+        transport.destroy()
+
+
+def test_all_addresses_of_an_answer_are_tried_and_the_one_that_worked_is_kept(tmp_path: Path) -> None:
+    book, callbacks = AddressBook(lookup=lambda host: ["127.0.0.2", "127.0.0.3", "127.0.0.1"]), list[Any]()
+    with at_port("127.0.0.1") as m1, at_port("127.0.0.2", m1.getsockname()[1]) as silent:
+        del silent  # it accepts no connection: the backlog takes the first, and nobody says who it is
+        listener = socket.create_server(("127.0.0.1", 0))
+        transport = transport_of_m2(tmp_path, callbacks, listener, m1=f"m1:{m1.getsockname()[1]}", book=book)
+        transport.set_members()
+        m1.setblocking(False)
+        answered: list[socket.socket] = []
+
+        def introduced() -> bool:
+            with contextlib.suppress(BlockingIOError):
+                sock = m1.accept()[0]
+                sock.sendall(hello_of("m1"))
+                answered.append(sock)
+            return transport._peers["m1"].connection is not None
+
+        transport._timing = Timing(handshake=0.4)
+        ticked(transport, callbacks[0], introduced)
+        assert book._names["m1"].kept == ("127.0.0.1",)
+        transport.destroy()
+        for sock in answered:
+            sock.close()
+
+
+@pytest.mark.parametrize(
+    "said",
+    [hello_of("m3"), hello_of("m1", refusal="begone"), hello_of("m1", cluster_id="other")],
+    ids=["another member", "a refusal", "another cluster"],
+)
+def test_who_answers_at_a_kept_address_is_checked_and_its_refusal_ends_nobody(tmp_path: Path, said: bytes) -> None:
+    ended: list[str] = []
+    file = tmp_path / "addresses.json"
+    file.write_text('{"names": {"m1.example": ["127.0.0.1"]}}')
+
+    def refusing(host: str) -> list[str]:
+        raise OSError("no name server answers")
+
+    callbacks: list[Any] = []
+    with at_port("127.0.0.1") as stranger:
+        transport = transport_of_m2(
+            tmp_path,
+            callbacks,
+            socket.create_server(("127.0.0.1", 0)),
+            m1=f"m1.example:{stranger.getsockname()[1]}",
+            book=AddressBook(file, lookup=refusing),
+            refused=ended.append,
+        )
+        transport.membership.identity = replace(transport.membership.identity, cluster_id="ours")
+        transport.set_members()
+        stranger.setblocking(False)
+        socks: list[socket.socket] = []
+
+        def answered() -> bool:
+            with contextlib.suppress(BlockingIOError):
+                socks.append(stranger.accept()[0])
+                socks[-1].sendall(said)
+            return len(socks) >= 2  # it was turned away, and tried again later
+
+        ticked(transport, callbacks[0], answered)
+        assert transport._peers["m1"].connection is None
+        assert not ended
+        transport.destroy()
+        for sock in socks:
+            sock.close()

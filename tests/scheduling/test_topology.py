@@ -436,6 +436,22 @@ jobs
 plan
   j   b b b
 """,
+    "a name is that of a job of the same tenant": """
+jobs
+  db  tenant=t : 2x 1cpu on a c
+  j   1x 1cpu apart:node:db
+  k   tenant=t : 1x 1cpu apart:node:db
+plan
+  j   a
+  k   b
+""",
+    "another tenant's job has its full name": """
+jobs
+  db  tenant=t : 2x 1cpu on a c
+  j   3x 1cpu apart:node:t/db
+plan
+  j   b b b
+""",
     "not in the zones of another job": """
 jobs
   db  2x 1cpu on a c

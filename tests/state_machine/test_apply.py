@@ -7,13 +7,13 @@ import pytest
 from gosched.core.commands.cluster import Noop, OpenEpoch
 from gosched.core.commands.jobs import CancelJob, SubmitJob
 from gosched.core.events import JobChanged
+from gosched.core.features import FeatureLevel
 from gosched.core.limits import FEW_ANSWERS_PER_CLIENT, MAX_CLIENTS_REMEMBERED
 from gosched.core.outcome import Accepted, Code, Rejected
 from gosched.core.records.job import JobState
 from gosched.core.spec.array import Array
 from gosched.core.spec.dependency import Condition, Dependency
 from gosched.core.state.cluster_state import ClusterState
-from gosched.state_machine import MachineBug, answers, jobs
 from tests.state_machine.cluster import MASTER, Cluster, spec
 
 
@@ -50,12 +50,11 @@ def test_ids_that_cannot_be_kept_are_refused_and_not_remembered(client, request_
     outcome = c.do(Noop(), client=client, request=request_id)
     assert isinstance(outcome, Rejected)
     assert outcome.code is Code.INVALID
-    assert c.state.answers == {}
+    assert c.state.answered == {}
 
 
-def test_the_oldest_answers_and_clients_are_forgotten(monkeypatch):
-    monkeypatch.setattr(answers, "MAX_ANSWERS_PER_CLIENT", FEW_ANSWERS_PER_CLIENT)
-    state = ClusterState()
+def test_below_level_5_the_oldest_answers_and_clients_are_forgotten():
+    state = ClusterState(feature_level=FeatureLevel.FIRST)
     c = Cluster.__new__(Cluster)
     c.state, c.log, c.events = state, [], ()
     for n in range(FEW_ANSWERS_PER_CLIENT + 1):
@@ -73,16 +72,6 @@ def test_the_clock_never_goes_back_and_each_command_is_a_revision():
     c.do(Noop(), at_ms=1000)
     c.do(Noop(), at_ms=10)
     assert (c.state.clock_ms, c.state.revision) == (1000, 3)
-
-
-def test_a_bug_leaves_apply_as_a_machine_bug_that_says_where(monkeypatch):
-    def broken(*_: object) -> None:
-        raise KeyError("oops")
-
-    monkeypatch.setattr(jobs, "submit", broken)
-    c = Cluster()
-    with pytest.raises(MachineBug, match=r"SubmitJob at revision 2 met a bug \(KeyError: 'oops'\).*its log is intact"):
-        c.submit(spec())
 
 
 def test_what_comes_of_a_command_is_done_in_the_same_step():

@@ -228,10 +228,13 @@ def test_an_array_that_can_never_start_is_cancelled(c):
 
 @pytest.mark.parametrize(
     ("limit", "value", "what"),
-    [("MAX_LIVE_JOBS", 3, "the cluster holds 3 live jobs, its limit"), ("MAX_TASKS", 3, "holds 3 tasks, its limit")],
+    [
+        ("MAX_LIVE_JOBS", 5, "tenant default holds 2 of the 5 live jobs that the cluster takes, 2 are left"),
+        ("MAX_TASKS", 4, "tenant default holds 1 of the 4 tasks that the cluster takes, 0 are left"),
+    ],
 )
 def test_an_array_without_room_says_so_and_looks_again_later(c, monkeypatch, limit, value, what):
-    c.submit(spec("other", group(count=2 if limit == "MAX_TASKS" else 1)), "o1")
+    c.submit(spec("other", group(count=2 if limit == "MAX_TASKS" else 1), tenant="other"), "o1")
     monkeypatch.setattr(children, limit, value)
     c.submit(array(), "a1")
     assert live(c) == ["a1.0"]
@@ -255,7 +258,7 @@ def test_an_array_for_which_there_is_still_no_room_looks_again_and_again(c, monk
 
 
 def test_the_end_of_a_child_makes_room_for_the_next_one(c, monkeypatch):
-    monkeypatch.setattr(children, "MAX_LIVE_JOBS", 2)
+    monkeypatch.setattr(children, "MAX_LIVE_JOBS", 3)
     c.submit(array(), "a1")
     end(c, "a1.0")
     assert live(c) == ["a1.1"]

@@ -6,7 +6,12 @@ from gosched.core.commands.cluster import Noop
 from gosched.core.commands.nodes import ReportTasks, TaskReport
 from gosched.core.events import JobChanged, TaskChanged
 from gosched.core.features import FeatureLevel
-from gosched.core.limits import MAX_BACKOFF_MS, MAX_FREE_RESTARTS
+from gosched.core.limits import (
+    MAX_BACKOFF_MS,
+    MAX_FREE_RESTARTS,
+    MAX_UNDELIVERED_BACKOFF_MS,
+    UNDELIVERED_BACKOFF_MS,
+)
 from gosched.core.outcome import Code
 from gosched.core.reasons import Reason
 from gosched.core.records.job import JobIntent, JobState
@@ -199,12 +204,26 @@ def test_a_lost_node_restarts_the_gang_without_charge_but_not_forever(c):
     c.submit(retrying(restarts=1), "j1")
     for _ in range(MAX_FREE_RESTARTS):
         c.place("j1", "n1")
+        for rank in (0, 1):
+            c.report("j1", rank, T.RUNNING, started_at_ms=1)
         c.die("n1")
         c.node("n1")
     assert (c.job("j1").state, c.job("j1").restarts) == (JobState.PENDING, 0)
     c.place("j1", "n1")
     c.die("n1")
     assert (c.job("j1").state, c.job("j1").attempt) == (JobState.FAILED, MAX_FREE_RESTARTS + 1)
+
+
+def test_a_gang_backs_off_whose_node_died_before_it_was_heard_to_start(c):
+    c.submit(retrying(restarts=1), "j1")
+    waits = []
+    for _ in range(9):
+        c.accept(ReportTasks(node_id="n1", incarnation="b1", reports=()), at_ms=c.job("j1").not_before_ms)
+        c.place("j1", "n1")
+        c.die("n1")
+        waits.append(c.job("j1").not_before_ms - c.state.clock_ms)
+        c.node("n1")
+    assert waits == [min(UNDELIVERED_BACKOFF_MS << i, MAX_UNDELIVERED_BACKOFF_MS) for i in range(9)]
 
 
 def test_cancelling_wins_over_a_restart_and_over_a_failure(c):

@@ -31,7 +31,7 @@ from gosched.core.spec.placement_rules import (
 )
 from gosched.core.spec.policies import GangPolicy, MemberFailure, Preemption, PreemptionPolicy, RetryPolicy
 from gosched.core.spec.task_group import Runtime
-from gosched.state_machine import children, retention
+from gosched.state_machine import children, follow_ups, retention
 from tests.state_machine.cluster import Cluster, group, spec
 
 
@@ -355,6 +355,23 @@ def test_a_full_cluster_refuses_more(monkeypatch, limit, module_value, what):
     c = Cluster()
     c.submit(spec("a"))
     assert what in c.reject(SubmitJob(job_id="j2", spec=spec("b", tenant="other")), Code.EXHAUSTED)
+
+
+@pytest.mark.parametrize(("limit", "most"), [("MAX_LIVE_JOBS", 100), ("MAX_TASKS", 200)])
+def test_no_tenant_takes_all_jobs_or_tasks_and_each_that_holds_few_may_submit(monkeypatch, limit, most):
+    """Greedy tenants one after the other, with arrays: each takes half of what those before it left."""
+    monkeypatch.setattr(children, limit, most)
+    monkeypatch.setattr(follow_ups, "STEPS_AT_ONCE", 1000)
+    c = Cluster()
+    for tenant in ("greedy", "second", "third"):
+        c.submit(spec(f"{tenant}-all", array=Array(last=999, step=1), tenant=tenant), f"a-{tenant}")
+        problem = c.reject(SubmitJob(job_id="j", spec=spec("more", tenant=tenant)), Code.EXHAUSTED)
+        assert f"tenant {tenant} holds" in problem
+        assert "a tenant may hold as many as it leaves: try again when some are gone" in problem
+    c.submit(spec("modest", tenant="modest"))
+    made = [job.children.made for job in c.state.jobs.values() if job.spec.is_parent]
+    assert made == sorted(made, reverse=True)
+    assert 45 <= made[0] <= 50
 
 
 def test_cancelling_a_pending_job_ends_it_and_its_tasks_at_once():

@@ -67,10 +67,39 @@ def test_a_token_that_has_ended_or_was_revoked_is_used_no_more(c: Cluster) -> No
     c.accept(PassTime(), at_ms=HOUR_MS)
     assert c.reject(use(), Code.NOT_FOUND) == "join token t1 has ended"
     c.accept(CreateJoinToken(token=token(id="t2", created_at_ms=HOUR_MS, expires_at_ms=2 * HOUR_MS)))
-    assert list(c.state.join_tokens) == ["t2"], "one that has ended is forgotten"
     c.accept(RevokeJoinToken(id="t2"))
     c.reject(use(id="t2"), Code.NOT_FOUND)
     c.reject(RevokeJoinToken(id="t2"), Code.NOT_FOUND)
+
+
+@pytest.mark.parametrize("used", [{"used_key": KEY}, {"used_by": "n1"}, {"used_at_ms": 1}])
+def test_a_token_that_says_that_it_was_used_is_not_taken(c: Cluster, used: dict[str, Any]) -> None:
+    assert "cannot have been used already" in c.reject(CreateJoinToken(token=token(**used)), Code.INVALID)
+    assert check(c.state) == []
+
+
+def test_what_has_ended_by_a_clock_that_is_set_back_counts_again(c: Cluster, monkeypatch) -> None:
+    """The clock was ahead for a while: a token that had ended by it is good again, and a certificate that another one
+    took the place of is still shut out."""
+    monkeypatch.setattr(joining, "MAX_JOIN_TOKENS", 3)
+    monkeypatch.setattr(joining, "MAX_NODES", 1)
+    for number in (1, 2):
+        c.accept(CreateJoinToken(token=token(id=f"t{number}")))
+    c.accept(use())
+    c.accept(renewal(SECOND, FIRST, ends_at_ms=10 * HOUR_MS))
+    c.accept(renewal(THIRD, SECOND, ends_at_ms=10 * HOUR_MS))
+    c.accept(SetClock(to_ms=20 * HOUR_MS))
+    late = {"created_at_ms": 20 * HOUR_MS, "expires_at_ms": 21 * HOUR_MS}
+    c.accept(CreateJoinToken(token=token(id="t3", **late)))
+    c.accept(SetClock(to_ms=2_000))
+    c.reject(renewal("d4", FIRST, ends_at_ms=10 * HOUR_MS), Code.CONFLICT)
+    assert joining.why_unusable(c.state, "t2", DIGEST, KEY, "n8", c.state.clock_ms) == ""
+    c.reject(CreateJoinToken(token=token(id="t4")), Code.EXHAUSTED)
+    c.accept(SetClock(to_ms=30 * HOUR_MS))
+    c.accept(CreateJoinToken(token=token(id="t4", created_at_ms=30 * HOUR_MS, expires_at_ms=31 * HOUR_MS)))
+    assert sorted(c.state.join_tokens) == ["t2", "t3", "t4"], "the one that ended first gave its place"
+    c.accept(use(id="t4", node="n7", ends_at_ms=40 * HOUR_MS))
+    assert list(c.state.joined_nodes) == ["n7"], "as did the node"
 
 
 @pytest.mark.parametrize("node", ["n1", "host-1"], ids=["id", "name"])
@@ -118,7 +147,7 @@ def test_a_joined_node_that_was_removed_keeps_its_labels_until_its_certificate_e
         c.accept(PassTime(), at_ms=hour * HOUR_MS)
     c.accept(PassTime(), at_ms=11 * HOUR_MS + 100)
     c.accept(CreateJoinToken(token=token(id="t3", created_at_ms=12 * HOUR_MS, expires_at_ms=13 * HOUR_MS)))
-    assert c.state.joined_nodes == {}
+    assert joining.joined_node(c.state, "n9") is None
 
 
 def test_a_renewal_is_of_a_node_that_joined(c: Cluster) -> None:

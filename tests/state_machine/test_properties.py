@@ -307,7 +307,7 @@ def count(seen: Counter[str], outcome: Outcome, events: tuple[Event, ...]) -> No
 def indexes(state: ClusterState) -> tuple[object, ...]:
     oldest_first = [job.id for job in state.finished_oldest_first()]
     return (
-        *(state.usage, state.node_allocations, state.pending, oldest_first, [*state.answers], state.names.newest),
+        *(state.usage, state.node_allocations, state.pending, oldest_first, [*state.answered], state.names.newest),
         *(state.charges, state.counts.running, as_map(state.total)),
         *(state.fenced.placements, state.fenced.resources, state.fenced.evicting, state.fenced.awaited),
         *(state.relatives.dependents, state.relatives.children),
@@ -316,8 +316,7 @@ def indexes(state: ClusterState) -> tuple[object, ...]:
 
 @pytest.fixture
 def _few_answers_are_kept(monkeypatch):
-    monkeypatch.setattr(answers, "MAX_ANSWERS_PER_CLIENT", 3)
-    monkeypatch.setattr(answers, "MAX_CLIENTS_REMEMBERED", 3)
+    monkeypatch.setattr(answers, "ANSWERS_KEPT_MS", 3)
 
 
 @pytest.mark.usefixtures("_few_answers_are_kept")
@@ -490,7 +489,7 @@ def _a_change_escapes_the_digest(monkeypatch):
 
 def _restoring_forgets_the_order_of_answers(monkeypatch):
     def shuffled(frozen: FrozenState) -> ClusterState:
-        return restore(replace(frozen, answers=dict(reversed(frozen.answers.items()))))
+        return restore(replace(frozen, answered=dict(reversed([*frozen.answered.items()]))))
 
     monkeypatch.setattr(sys.modules[__name__], "restored", shuffled)
 

@@ -200,7 +200,7 @@ def courses() -> Counter[str]:
 
 @pytest.fixture(autouse=True)
 def _a_small_cluster(monkeypatch):
-    monkeypatch.setattr(children, "MAX_LIVE_JOBS", 40)
+    monkeypatch.setattr(children, "MAX_LIVE_JOBS", 80)
     monkeypatch.setattr(children, "LOOK_AGAIN_MS", 20)
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import grpc
 import pytest
 
+from gosched.wire.addresses import AddressBook
 from gosched.wire.probe import TlsPaths, look, look_at_all
 from tests.ports import HeldPort
 from tests.wire.tls import authority, issued, out_of_date
@@ -45,7 +46,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def words(address: str, files: TlsPaths | None) -> str:
-    found = look(address, files, WAIT_S)
+    found = look(address, files, WAIT_S, AddressBook())
     assert found is not None
     assert found.is_lasting
     return found.words
@@ -54,8 +55,8 @@ def words(address: str, files: TlsPaths | None) -> str:
 def test_nothing_stands_between_those_that_fit(serve: Serve, folder: Path) -> None:
     alice = issued(folder, "client", "alice")
     plain, secure = serve(None), serve(issued(folder, "master", "m1", "localhost"))
-    assert look(plain, None, WAIT_S) is None
-    assert look_at_all([secure, secure], alice, WAIT_S) == {secure: None}
+    assert look(plain, None, WAIT_S, AddressBook()) is None
+    assert look_at_all([secure, secure], alice, WAIT_S, AddressBook()) == {secure: None}
 
 
 def test_plain_text_to_tls_and_tls_to_plain_text_are_told_apart(serve: Serve, folder: Path) -> None:
@@ -90,11 +91,11 @@ def test_an_expired_certificate_of_a_server_is_told(serve: Serve, folder: Path) 
 
 
 def test_what_may_heal_is_told_apart_from_mistakes() -> None:
-    refused = look(HeldPort().address, None, WAIT_S)
+    refused = look(HeldPort().address, None, WAIT_S, AddressBook())
     assert refused is not None
     assert (refused.words, refused.is_lasting, refused.is_silence) == ("connection refused", False, False)
     with socket.create_server(("localhost", 0)) as silent:
-        found = look(f"localhost:{silent.getsockname()[1]}", None, 0.2)
+        found = look(f"localhost:{silent.getsockname()[1]}", None, 0.2, AddressBook())
     assert found is not None
     assert (found.is_lasting, found.is_silence) == (False, True)
 
@@ -108,13 +109,12 @@ def test_what_may_heal_is_told_apart_from_mistakes() -> None:
     ],
 )
 def test_a_name_of_no_host_is_told_apart_from_one_that_cannot_be_looked_up(
-    monkeypatch: pytest.MonkeyPatch, error: Exception, is_silence: bool, words: str
+    error: Exception, is_silence: bool, words: str
 ) -> None:
-    def unresolved(*_: object) -> None:
+    def unresolved(host: str) -> list[str]:
         raise error
 
-    monkeypatch.setattr(socket, "create_connection", unresolved)
-    found = look("a.invalid:9090", None, WAIT_S)
+    found = look("a.invalid:9090", None, WAIT_S, AddressBook(lookup=unresolved))
     assert found is not None
     assert (found.is_lasting, found.is_silence) == (False, is_silence)
     assert found.words.startswith(words)

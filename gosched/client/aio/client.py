@@ -96,7 +96,7 @@ class AsyncGoSchedClient(AsyncTransport):
 
     @checked
     async def job(self, job: str) -> AsyncJobHandle:
-        """Return the handle of a job that is there, by its id, or the newest of that name."""
+        """Return the handle of a job that is there, by its id, its name or TENANT/NAME."""
         found = (await self.get_job(job)).job
         return AsyncJobHandle(job_id=found.id, name=found.spec.name, warnings=(), unchanged=True, client=self)
 

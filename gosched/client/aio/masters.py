@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import grpc.aio
@@ -14,9 +17,20 @@ from gosched.client.credentials import channel_credentials, socket_credentials
 from gosched.client.errors import GoSchedError, Misused
 from gosched.client.looking import look_at_all
 from gosched.client.requests.cluster import get_status
-from gosched.client.targets import CLOSED, OPTIONS, Targets, TlsFiles, Token, Tries, is_socket
+from gosched.client.targets import CLOSED, CONNECT_S, LOOK_UP_S, OPTIONS, Targets, TlsFiles, Token, Tries, is_socket
+from gosched.wire.addresses import grpc_dial, name_of
 
 T = TypeVar("T")
+
+_UNDER_WAY = (grpc.ChannelConnectivity.IDLE, grpc.ChannelConnectivity.CONNECTING)
+STREAMS_END_S = 3600.0  # those of a channel to an address that its name has left
+
+
+@dataclass(frozen=True, slots=True)
+class _Channel:
+    channel: Any
+    #: Where it was dialled; empty: gRPC looks the name up, or there is none.
+    addresses: tuple[str, ...]
 
 
 class AsyncMasters:
@@ -31,8 +45,9 @@ class AsyncMasters:
         fails_fast: bool = False,
     ) -> None:
         self._targets = Targets(endpoints, tls, token, fails_fast=fails_fast)
-        self._channels: dict[tuple[str, int], Any] = {}  # by address, and version of the TLS files
+        self._channels: dict[tuple[str, int], _Channel] = {}  # by address, and version of the TLS files
         self._closing: set[asyncio.Future[None]] = set()
+        self._tried: weakref.WeakSet[Any] = weakref.WeakSet()  # channels whose first try to connect has ended
         self._closed = False
 
     async def call(
@@ -59,25 +74,57 @@ class AsyncMasters:
         while True:
             left = tries.left_s()
             if await self._find(min(targets.TRY_S, left)):
-                yield self.at((calls and self._targets.leader) or self._targets.current), left
+                target = (calls and self._targets.leader) or self._targets.current
+                channel = await self.at(target)
+                if len(self._targets.known) == 1 or await self._connects(channel, min(CONNECT_S, left)):
+                    yield channel, left
+                else:
+                    self._targets.unconnected(target)
             if tries.time_to_look():
-                tries.looked(await asyncio.to_thread(look_at_all, self._targets.known, self._targets.tls))
+                tries.looked(
+                    await asyncio.to_thread(look_at_all, self._targets.known, self._targets.tls, self._targets.book)
+                )
             await asyncio.sleep(tries.pause_s())
 
-    def at(self, target: str) -> Any:
+    async def at(self, target: str) -> Any:
         """Return a channel to the master at this very address."""
-        if self._closed:
-            raise Misused(CLOSED)
         self._targets.check(target)
         version, tls = self._targets.tls_contents()
         key = target, version
-        if key not in self._channels:
-            self._channels[key] = _open(target, tls, self._targets.token)
+        host = name_of(target)
+        addresses: tuple[str, ...] = ()
+        if host and (target in self._targets.silent or key not in self._channels):
+            addresses = await self._targets.book.found(host, LOOK_UP_S)
+        if self._closed:
+            raise Misused(CLOSED)
+        self._targets.silent.discard(target)
+        found = self._channels.get(key)
+        if found is None or not set(addresses) <= set(found.addresses):
+            if found is not None:
+                self._give_up(key, STREAMS_END_S)
+            dialled, more = grpc_dial(target, addresses)
+            found = _Channel(_open(dialled, tls, self._targets.token, OPTIONS + more), addresses)
+            self._channels[key] = found
             for old in [old for old in self._channels if self._targets.is_old(old[1])]:
-                closing = asyncio.ensure_future(self._channels.pop(old).close())
-                self._closing.add(closing)
-                closing.add_done_callback(self._closing.discard)
-        return self._channels[key]
+                self._give_up(old)
+        return found.channel
+
+    async def _connects(self, channel: Any, wait_s: float) -> bool:
+        """Return whether a first try to connect has ended by then, well or not; a later call finds how it went."""
+        if channel in self._tried:
+            return True
+        with contextlib.suppress(TimeoutError), cancelled_as(Misused(CLOSED)):
+            async with asyncio.timeout(wait_s):
+                while (state := channel.get_state(try_to_connect=True)) in _UNDER_WAY:
+                    await channel.wait_for_state_change(state)
+                self._tried.add(channel)
+                return True
+        return False
+
+    def _give_up(self, key: tuple[str, int], grace_s: float | None = None) -> None:
+        closing = asyncio.ensure_future(self._channels.pop(key).channel.close(grace_s))
+        self._closing.add(closing)
+        closing.add_done_callback(self._closing.discard)
 
     def answered(self) -> None:
         """Note that a master has answered."""
@@ -94,7 +141,7 @@ class AsyncMasters:
     async def close(self) -> None:
         """Close all channels. Streams that other tasks follow end, and are not opened anew."""
         self._closed = True
-        channels = list(self._channels.values())
+        channels = [each.channel for each in self._channels.values()]
         self._channels.clear()
         for channel in channels:
             await channel.close()
@@ -110,7 +157,8 @@ class AsyncMasters:
 
         for url in self._targets.urls:
             try:
-                self._targets.known = await asyncio.to_thread(grpc_addresses, url, self._targets.tls, timeout_s)
+                tls, book = self._targets.tls, self._targets.book
+                self._targets.known = await asyncio.to_thread(grpc_addresses, url, tls, timeout_s, book)
                 break
             except NoAddresses as error:
                 self._targets.last_error = str(error)
@@ -140,11 +188,11 @@ def cancelled_as(error: GoSchedError) -> Iterator[None]:
         raise error from None
 
 
-def _open(target: str, tls: tuple[bytes, bytes, bytes] | None, token: Token) -> Any:
+def _open(target: str, tls: tuple[bytes, bytes, bytes] | None, token: Token, options: Any) -> Any:
     """Return a channel. `tls`: CA, key, certificate."""
     if tls is None and token and is_socket(target):
-        return grpc.aio.secure_channel(target, socket_credentials(token), options=OPTIONS)
+        return grpc.aio.secure_channel(target, socket_credentials(token), options=options)
     if tls is None:
-        return grpc.aio.insecure_channel(target, options=OPTIONS)
+        return grpc.aio.insecure_channel(target, options=options)
     credentials = channel_credentials(tls, token)
-    return grpc.aio.secure_channel(target, credentials, options=OPTIONS)
+    return grpc.aio.secure_channel(target, credentials, options=options)

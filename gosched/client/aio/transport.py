@@ -12,8 +12,10 @@ import grpc
 
 from gosched.client.aio.masters import AsyncMasters, cancelled_as
 from gosched.client.calls import STREAM_S, Call, Pages, Stream
-from gosched.client.errors import Misused, Unavailable, Unreachable, from_rpc, is_transient
+from gosched.client.change_tries import ChangeTries, MastersClock
+from gosched.client.errors import Misused, OutOfTime, Unavailable, from_rpc, is_transient
 from gosched.client.methods import described, prepared
+from gosched.client.requests.cluster import get_status
 from gosched.client.targets import CLOSED, TRY_S, TlsFiles, Token, pause_s
 from gosched.client.transport import left_s
 
@@ -36,34 +38,45 @@ class AsyncTransport:
         self._masters = AsyncMasters(endpoints, tls, token, fails_fast=fails_fast)
         self._timeout_s = timeout_s
         self._client_id = uuid.uuid4().hex
+        self._clock = MastersClock()
 
     async def _do(self, call: Call[T]) -> T:
         """Return the answer. A leader that lost its majority may have logged what it could not commit; the next one
         may commit it."""
-        call.named(self._client_id)
+        call.named(self._client_id, self._clock.now_ms())
         if call.address:
             return call.read(await self._at(call))
+        tries = ChangeTries(call)
 
         async def send(channel: Any, timeout: float) -> Any:
-            sent = call.rpc.unary(channel)(call.request, timeout=timeout, metadata=call.metadata)
-            answer = await sent
+            with tries.one():
+                sent = call.rpc.unary(channel)(call.request, timeout=timeout, metadata=call.metadata)
+                answer = await sent
             self._masters.passed_on(await sent.trailing_metadata())
             return answer
 
+        timeout_s, try_s = self._timeout_s + call.more_s, TRY_S + call.more_s
         try:
-            timeout_s, try_s = self._timeout_s + call.more_s, TRY_S + call.more_s
-            return call.read(await self._masters.call(send, timeout_s=timeout_s, try_s=try_s))
+            try:
+                return call.read(await self._masters.call(send, timeout_s=timeout_s, try_s=try_s))
+            except OutOfTime:
+                if tries.may_be_done:
+                    raise
+                self._clock.learn((await self._do(get_status())).clock_ms)
+                if not call.renewed(self._clock.now_ms()):
+                    raise
+                return call.read(await self._masters.call(send, timeout_s=timeout_s, try_s=try_s))
         except Unavailable as error:
-            if not call.is_change or isinstance(error, Unreachable):
+            if (explained := tries.explained(error)) is None:
                 raise
-            text = f"{error}. It may still take effect: look before you repeat it"
-            raise Unavailable(text, was_reached=error.was_reached) from error
+            raise explained from error
 
     async def _at(self, call: Call[T]) -> Any:
         """Return what one master answers."""
         try:
             with cancelled_as(Misused(CLOSED)):
-                return await call.rpc.unary(self._masters.at(call.address))(call.request, timeout=TRY_S)
+                channel = await self._masters.at(call.address)
+            return await call.rpc.unary(channel)(call.request, timeout=TRY_S)
         except grpc.RpcError as error:
             if is_transient(error):
                 raise Unavailable(f"{call.address} does not answer") from error

@@ -89,9 +89,9 @@ class Fleet:
         """Return how the worker that failed last ended, and the end of what it wrote."""
         for array in reversed(self.arrays):
             with suppress(NotFound):
-                names = self._client.get_job(array.job.id).failed_elements
-                if names:
-                    return self._end_of(names[0])
+                found = self._client.get_job(array.job.id)
+                if found.failed_elements:
+                    return self._end_of(f"{found.job.spec.tenant}/{found.failed_elements[0]}")
         return "why is not known"
 
     def how_ended(self, element: str) -> str:

@@ -53,7 +53,7 @@ def submit_messages(
 
 
 def get_job(job: str) -> Call[records.JobDetail]:
-    """Return a job by its id, or the newest of that name."""
+    """Return a job by its id, its name or TENANT/NAME."""
     request = scheduler_pb2.GetJobRequest(job=job)
     return Call(rpc=rpc(SCHEDULER, "GetJob"), request=request, read=lambda answer: to_record(answer, records.JobDetail))
 
@@ -100,7 +100,7 @@ def job_rows(query: records.JobQuery, *, limit: int | None = None) -> Pages[list
 
 
 def cancel(job: str, *, reason: str = "", request_id: str | None = None) -> Call[str]:
-    """Cancel a job, by its id or name, and return its id. Tasks that run get their stop grace."""
+    """Cancel a job, by its id, its name or TENANT/NAME, and return its id. Tasks that run get their stop grace."""
     request = scheduler_pb2.CancelJobRequest(**names(request_id), job=job, reason=reason)
     return Call(
         rpc=rpc(SCHEDULER, "CancelJob"), request=request, read=lambda answer: str(answer.job_id), is_change=True
@@ -114,7 +114,7 @@ def request_cancel(job: str, *, reason: str = "", request_id: str | None = None)
 
 
 def control(job: str, action: records.Action | str, *, request_id: str | None = None) -> Call[Controlled]:
-    """Hold, release, suspend, resume, requeue or freeze a job, by its id, or the newest of that name. FREEZE lets
+    """Hold, release, suspend, resume, requeue or freeze a job, by its id, its name or TENANT/NAME. FREEZE lets
     its tasks stand still where they are; what SUSPEND and REQUEUE end goes back to its old place in the queue."""
     chosen = f"ACTION_{member(records.Action, action).name}"
     request = scheduler_pb2.ControlJobRequest(**names(request_id), job=job, action=chosen)
@@ -128,13 +128,13 @@ def control(job: str, action: records.Action | str, *, request_id: str | None = 
 
 def scale(job: str, tasks: int, *, request_id: str | None = None) -> Call[Controlled]:
     """Let an elastic job have so many of its tasks, from `gang.min` to all: those beyond are stopped and wait, the
-    others join as there is room. By its id, or the newest of that name."""
+    others join as there is room. By its id, its name or TENANT/NAME."""
     request = scheduler_pb2.ControlJobRequest(**names(request_id), job=job, action="ACTION_SCALE", tasks=tasks)
     return Call(rpc=rpc(SCHEDULER, "ControlJob"), request=request, read=_controlled, is_change=True)
 
 
 def explain(job: str) -> Call[records.JobExplanation]:
-    """Return why a job waits, or where it runs; by its id, or the newest of that name."""
+    """Return why a job waits, or where it runs; by its id, its name or TENANT/NAME."""
     request = scheduler_pb2.GetJobRequest(job=job)
     return Call(
         rpc=rpc(SCHEDULER, "ExplainJob"), request=request, read=lambda answer: to_record(answer, records.JobExplanation)

@@ -41,8 +41,9 @@ def find_problems(text: bytes | str, source: str) -> tuple[list[JobSpec], list[s
 
 
 def _name(document: Document) -> object:
-    name = document.value.get("name") if isinstance(document.value, dict) else None
-    return name if isinstance(name, str) else document  # one that is missing or wrong is equal to none
+    keys = document.value if isinstance(document.value, dict) else {}
+    name, tenant = keys.get("name"), keys.get("tenant", "default")
+    return f"{tenant}/{name}" if isinstance(name, str) else document  # one that is missing or wrong is equal to none
 
 
 def _by_line(problems: Sequence[str], source: str) -> list[str]:

@@ -29,13 +29,16 @@ def job_documents(text: bytes | str, source: str) -> list[Document]:
 
 def in_order(specs: Sequence[JobSpec], documents: Sequence[Document]) -> list[JobSpec]:
     """Return the jobs in their order in the file, but each after those that it waits for. Raise ConfigError."""
-    if twice := find_equal_names([spec.name for spec in specs], documents):
+    names = [f"{spec.tenant}/{spec.name}" for spec in specs]
+    if twice := find_equal_names(names, documents):
         raise twice[0]
-    places = {spec.name: place for place, spec in enumerate(specs)}
-    graph = {
-        place: [places[dependency.job] for dependency in spec.after if dependency.job in places]
-        for place, spec in enumerate(specs)
-    }
+    places = {name: place for place, name in enumerate(names)}
+
+    def awaited(spec: JobSpec) -> list[int]:
+        full = [wanted.job if "/" in wanted.job else f"{spec.tenant}/{wanted.job}" for wanted in spec.after]
+        return [places[name] for name in full if name in places]
+
+    graph = {place: awaited(spec) for place, spec in enumerate(specs)}
     sorter = TopologicalSorter(graph)
     try:
         sorter.prepare()
@@ -55,8 +58,8 @@ def in_order(specs: Sequence[JobSpec], documents: Sequence[Document]) -> list[Jo
 
 
 def find_equal_names(names: Sequence[object], documents: Sequence[Document]) -> list[ConfigError]:
-    """Return an error for each job whose name an earlier one of the file has: of two live jobs with one name the second
-    would be taken for the first, or be refused."""
+    """Return an error for each job whose name an earlier one of its tenant has in the file: of two live jobs with one
+    name the second would be taken for the first, or be refused. `names`: TENANT/NAME, or what is equal to none."""
     first: dict[object, int] = {}
     found: list[ConfigError] = []
     for place, name in enumerate(names):
@@ -64,6 +67,7 @@ def find_equal_names(names: Sequence[object], documents: Sequence[Document]) -> 
             continue
         earlier = documents[first[name]]
         where = earlier.origins.get(("name",), earlier.source)
-        problem = f"job {place + 1} of the file has the name of job {first[name] + 1}, {name} at {where}: rename one"
+        own = str(name).partition("/")[2]
+        problem = f"job {place + 1} of the file has the name of job {first[name] + 1}, {own} at {where}: rename one"
         found.append(documents[place].error(("name",), problem))
     return found

@@ -17,6 +17,14 @@ class Noop:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Skipped:
+    """Stands in the log in the place of a command that operators had skipped, and is refused. Nobody proposes it."""
+
+    #: The command's name: "SubmitJob".
+    kind: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OpenEpoch:
     """Opens an epoch: a new leader's first command. The subject of the answer is the epoch."""
 

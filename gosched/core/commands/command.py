@@ -17,6 +17,7 @@ from gosched.core.commands.cluster import (
     SetQueues,
     SetQuotas,
     SetWindow,
+    Skipped,
 )
 from gosched.core.commands.jobs import CancelJob, ControlJob, DropFinishedJobs, NoteWaitReasons, RunSchedule, SubmitJob
 from gosched.core.commands.join import CreateJoinToken, RenewJoinedNode, RevokeJoinToken, UseJoinToken
@@ -72,6 +73,7 @@ Body = (
     | UseJoinToken
     | RenewJoinedNode
     | AwaitNode
+    | Skipped
 )
 
 
@@ -110,4 +112,5 @@ LEVEL_OF: dict[type[Body], FeatureLevel] = {
     UseJoinToken: FeatureLevel.BOUNDED,
     RenewJoinedNode: FeatureLevel.BOUNDED,
     AwaitNode: FeatureLevel.BOUNDED,
+    Skipped: FeatureLevel.BOUNDED,
 }

@@ -20,12 +20,14 @@ class SubmitJob:
     reservation: tuple[Reservation, ...] = ()
     #: Of a schedule; 0 otherwise.
     next_run_at_ms: int = 0
-    #: Who submits it; empty below FeatureLevel.BOUNDED, as the two that follow.
+    #: Who submits it; empty below FeatureLevel.BOUNDED, as all that follow.
     user: str = ""
     #: `user` is from a certificate.
     authenticated: bool = False
     #: W3C trace context that the call came with.
     traceparent: str = ""
+    #: Jobs of the spec's `after` that its submitter does not see: they count as not there.
+    unseen: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

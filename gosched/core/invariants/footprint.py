@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from gosched.core.state.cluster_state import ClusterState
 from gosched.core.state.footprint import Footprint
-from gosched.core.state.record_bytes import content_bytes, fence_bytes, reservation_bytes
+from gosched.core.state.record_bytes import answered_bytes, content_bytes, fence_bytes, reservation_bytes
 from gosched.core.state.spec_parts import PartValue, parts_of
 from gosched.core.state.tables import TABLES
 
@@ -19,6 +19,8 @@ def footprint_problems(state: ClusterState) -> Iterator[str]:
     for table in {**held.tables, **again.tables}:
         if held.tables.get(table, 0) != again.tables.get(table, 0):
             yield f"{table} take {held.tables.get(table, 0)} bytes, by the tables {again.tables.get(table, 0)}"
+    if held.answered != again.answered:
+        yield "the requests that are remembered take other bytes by their users than by the tables"
     for tenant in state.tenants:
         if held.live_of(tenant) != again.live_of(tenant) or held.kept_of(tenant) != again.kept_of(tenant):
             yield f"the jobs of tenant {tenant} take other bytes than by the tables"
@@ -39,6 +41,8 @@ def _measured(state: ClusterState) -> Footprint:
         footprint.charge(fence.job_id, fence_bytes(fence))
     for reservation in state.reservations.values():
         footprint.charge(reservation.job_id, reservation_bytes(reservation))
+    for answered in state.answered.values():
+        footprint.add_answered(answered.user, answered_bytes(answered))
     footprint.tables = {
         table.name: sum([table.size_of(record) for _, record in table.items(state)])
         for table in TABLES

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from gosched.core.limits import MAX_ANSWERS_PER_CLIENT, MAX_CLIENTS_REMEMBERED, MAX_MASTERS
+from gosched.core.features import FeatureLevel
+from gosched.core.limits import (
+    ANSWERS_KEPT_MS,
+    FEW_ANSWERS_PER_CLIENT,
+    MAX_CLIENTS_REMEMBERED,
+    MAX_CLOCK_STEP_MS,
+    MAX_MASTERS,
+)
 from gosched.core.records.job import Job, wants_placement
 from gosched.core.state.cluster_state import ClusterState
 from gosched.core.state.kept_jobs import KeptGroup, groups_of
@@ -30,12 +37,18 @@ def index_problems(state: ClusterState) -> Iterator[str]:
         yield "finished is not the jobs that have ended"
     if ends != sorted(ends):
         yield "finished is not in order of end"
-    newest: dict[str, Job] = {}
+    named: dict[tuple[str, str], list[Job]] = {}
     for job in state.jobs.values():
-        if job.spec.name not in newest or newest[job.spec.name].sequence < job.sequence:
-            newest[job.spec.name] = job
-    if state.names.newest != {name: job.id for name, job in newest.items()}:
+        named.setdefault((job.spec.tenant, job.spec.name), []).append(job)
+    newest: dict[str, list[str]] = {}
+    for (_, name), own in named.items():
+        newest.setdefault(name, []).append(max(own, key=lambda job: job.sequence).id)
+    indexed = {name: sorted(state.names.ids_of(name)) for name in state.names.newest}
+    if indexed != {name: sorted(ids) for name, ids in newest.items()}:
         yield "names does not lead to the newest jobs"
+    for (tenant, name), own in named.items():
+        if [*state.names.namesakes(tenant, name)] != [job.id for job in sorted(own, key=lambda j: -j.sequence)]:
+            yield f"names does not have all jobs of tenant {tenant} that are named {name}"
 
 
 def kept_job_problems(state: ClusterState) -> Iterator[str]:
@@ -45,6 +58,11 @@ def kept_job_problems(state: ClusterState) -> Iterator[str]:
         spec.queue for spec in live
     ):
         yield "live is not the count of jobs that have not ended"
+    tasks = Counter[str]()
+    for spec in live:
+        tasks[spec.tenant] += spec.task_count
+    if counts.tasks_by_tenant != +tasks:
+        yield "tasks_by_tenant is not the count of the tasks of jobs that have not ended"
     ended = [job for job in state.jobs.values() if job.state.is_final]
     if state.kept.by_tenant != Counter(job.spec.tenant for job in ended):
         yield "kept is not the count of jobs that have ended"
@@ -62,7 +80,16 @@ def registry_problems(state: ClusterState) -> Iterator[str]:
     if len(state.masters) > MAX_MASTERS or len(state.answers) > MAX_CLIENTS_REMEMBERED:
         yield "more masters or clients are remembered than allowed"
     for client, own in state.answers.items():
-        if not 0 < len(own) <= MAX_ANSWERS_PER_CLIENT:
+        if not 0 < len(own) <= FEW_ANSWERS_PER_CLIENT:
             yield f"{len(own)} answers are remembered for client {client!r}"
         if any((a.client_id, a.request_id) != (client, request) for request, a in own.items()):
             yield f"an answer of client {client!r} is in the wrong place"
+    is_bounded = state.feature_level >= FeatureLevel.BOUNDED
+    if state.answers if is_bounded else state.answered:
+        yield f"what is remembered of requests is in the wrong table for feature level {state.feature_level}"
+    latest_ms = state.clock_ms + ANSWERS_KEPT_MS + MAX_CLOCK_STEP_MS
+    if any(answered.until_ms > latest_ms for answered in state.answered.values()):
+        yield "a request is remembered for too long"
+    oldest = state.answered.oldest()
+    if (oldest.key if oldest is not None else None) != next(iter(state.answered), None):
+        yield "the oldest request that is remembered is another one"

@@ -14,7 +14,7 @@ def job_problems(state: ClusterState) -> Iterator[str]:
     sequences = [job.sequence for job in state.jobs.values()]
     if len(dict.fromkeys(sequences)) != len(sequences) or max(sequences, default=0) >= state.next_sequence:
         yield "sequence numbers repeat or run ahead"
-    live: dict[str, str] = {}
+    live: dict[tuple[str, str], str] = {}
     parents = dict.fromkeys(parent_of(path) for path in state.queues)
     for job in state.jobs.values():
         tasks = [state.tasks[t] for t in job.task_ids() if t in state.tasks]
@@ -35,8 +35,8 @@ def job_problems(state: ClusterState) -> Iterator[str]:
             yield f"live job {job.id} is in queue {job.spec.queue}, which does not exist"
         if job.spec.queue in parents:
             yield f"live job {job.id} is in queue {job.spec.queue}, which has queues below it"
-        if live.setdefault(job.spec.name, job.id) != job.id:
-            yield f"two live jobs are named {job.spec.name}"
+        if live.setdefault((job.spec.tenant, job.spec.name), job.id) != job.id:
+            yield f"two live jobs of tenant {job.spec.tenant} are named {job.spec.name}"
 
 
 def _counters(job: Job, tasks: list[Task]) -> Iterator[str]:

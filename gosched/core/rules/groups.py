@@ -44,7 +44,7 @@ def _check(group: TaskGroup, *, is_strict: bool) -> Finding | None:
         or check_id("GPU model", group.gpu_model, "resources", "gpu", "model")
         or check_id("image", group.image, "image")
         or check_map("node selector", group.node_selector, "placement", "node_selector")
-        or check_placement(group)
+        or check_placement(group, is_strict=is_strict)
         or check_isolation(group.isolation, is_strict=is_strict)
         or check_env(group.env, is_strict=is_strict)
         or _check_working_dir(group)

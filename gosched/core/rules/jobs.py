@@ -26,6 +26,7 @@ from gosched.core.rules.groups import check_group, group_bytes, map_bytes
 from gosched.core.rules.values import (
     check_duration,
     check_id,
+    check_job_name,
     check_map,
     check_moment,
     check_name,
@@ -70,7 +71,7 @@ def _check_whole(spec: JobSpec, *, is_strict: bool) -> Finding | None:
         or _check_policy(spec)
         or _check_begin(spec, is_strict=is_strict)
         or _check_preemption(spec.preemption)
-        or _check_after(spec)
+        or _check_after(spec, is_strict=is_strict)
         or check_map("label", spec.labels, "labels")
         or _check_groups(spec, is_strict=is_strict)
         or check_array(spec, is_strict=is_strict)
@@ -169,14 +170,15 @@ def _check_preemption(preemption: Preemption) -> Finding | None:
     )
 
 
-def _check_after(spec: JobSpec) -> Finding | None:
+def _check_after(spec: JobSpec, *, is_strict: bool) -> Finding | None:
     if len(spec.after) > MAX_DEPENDENCIES:
         problem = f"waits for {len(spec.after)} jobs; at most {MAX_DEPENDENCIES} are allowed"
         return Finding(path=("after",), subject="the job", problem=problem)
     if len(dict.fromkeys(wanted.job for wanted in spec.after)) != len(spec.after):
         return Finding(path=("after",), subject="after", problem="names a job twice")
+    check = check_job_name if is_strict else check_name
     for wanted in spec.after:
-        found = check_name("after: job", wanted.job, "after", wanted.job)
+        found = check("after: job", wanted.job, "after", wanted.job)
         if found:
             return found
         if wanted.condition is Condition.UNSPECIFIED:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from gosched.core.limits import MAX_RULES, MAX_TASKS_PER_JOB, MAX_VALUES
 from gosched.core.matching import whole_number
 from gosched.core.rules.finding import Finding
-from gosched.core.rules.values import check_id, check_key, check_name, check_range
+from gosched.core.rules.values import check_id, check_job_name, check_key, check_name, check_range
 from gosched.core.spec.placement_rules import (
     SELF,
     Affinity,
@@ -30,7 +30,7 @@ _MAX_WEIGHT = 1000
 _Rule = TopologyRule | SpreadRule | Affinity | AntiAffinity | Toleration
 
 
-def check_placement(group: TaskGroup) -> Finding | None:
+def check_placement(group: TaskGroup, *, is_strict: bool) -> Finding | None:
     """Return the first thing that is wrong, or None. The finding's path is that of a task group's key."""
     kinds: tuple[tuple[str, Sequence[_Rule]], ...] = (
         ("topology", group.topology),
@@ -44,7 +44,7 @@ def check_placement(group: TaskGroup) -> Finding | None:
         if found:
             return found
         for place, rule in enumerate(rules):
-            found = _check_rule(name, rule)
+            found = _check_rule(name, rule, is_strict=is_strict)
             if found:
                 return replace(found, path=("placement", name, place, *found.path))
     return None
@@ -84,7 +84,7 @@ def _check_count(subject: str, rules: Sequence[object], *path: str | int) -> Fin
     return None
 
 
-def _check_rule(name: str, rule: _Rule) -> Finding | None:
+def _check_rule(name: str, rule: _Rule, *, is_strict: bool) -> Finding | None:
     match rule:
         case TopologyRule():
             return check_key(f"{name}: level", rule.level, "level") or _check_mode(name, rule.mode)
@@ -98,7 +98,8 @@ def _check_rule(name: str, rule: _Rule) -> Finding | None:
             return _check_affinity(name, rule)
         case AntiAffinity():
             found = check_key(f"{name}: level", rule.level, "level")
-            return found or (None if rule.job == SELF else check_name(f"{name}: job", rule.job, "job"))
+            check = check_job_name if is_strict else check_name
+            return found or (None if rule.job == SELF else check(f"{name}: job", rule.job, "job"))
         case Toleration():
             return _check_toleration(name, rule)
 

@@ -41,6 +41,12 @@ def check_name(subject: str, name: str, *path: str | int) -> Finding | None:
     return Finding(path=path, subject=subject, problem=f"{name!a} may hold only letters, digits, '.', '_' and '-'")
 
 
+def check_job_name(subject: str, name: str, *path: str | int) -> Finding | None:
+    """Check what another job is called: its name, its id, or TENANT/NAME."""
+    tenant, slash, own = name.rpartition("/")
+    return check_name(subject, own, *path) or (check_name(f"{subject}: tenant", tenant, *path) if slash else None)
+
+
 def check_key(subject: str, key: str, *path: str | int) -> Finding | None:
     """Check the key of a label or taint: a name that may hold '/'."""
     return check_name(subject, key.replace("/", "-"), *path)

@@ -104,10 +104,15 @@ class Affinity:
 class AntiAffinity:
     """A rule that keeps tasks apart. Nodes outside of all domains take no task that keeps apart from its own job."""
 
-    #: SELF: no domain holds two tasks of this job. Otherwise a job name: no domain holds a task of each.
+    #: SELF: no domain holds two tasks of this job. Otherwise a job's name, or TENANT/NAME: no domain holds a task of
+    #: each.
     job: str = SELF
     #: As in TopologyRule.
     level: str = NODE_LEVEL
+
+    def full_name(self, tenant: str) -> str:
+        """Return TENANT/NAME of the other job; `tenant`: of the job that has the rule."""
+        return self.job if "/" in self.job else f"{tenant}/{self.job}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,9 +11,9 @@ from itertools import groupby
 from typing import Any
 
 from gosched.core.cpulist import parse_cpulist
-from gosched.core.features import NEWEST_LEVEL
+from gosched.core.features import NEWEST_LEVEL, FeatureLevel
 from gosched.core.limits import MAX_MASTERS
-from gosched.core.outcome import Answer
+from gosched.core.outcome import Answer, Answered
 from gosched.core.records.access import Binding, Token
 from gosched.core.records.allocation import Allocation
 from gosched.core.records.fence import Fence
@@ -30,19 +30,20 @@ from gosched.core.records.task import Task
 from gosched.core.records.tenant import Account, Quota, Tenant, account_key
 from gosched.core.records.window import Window
 from gosched.core.replace import replace
+from gosched.core.request_ids import request_key
 from gosched.core.resources import MILLI, ZERO, Resources
 from gosched.core.sharing import Amounts, add_to, charge_of
 from gosched.core.spec.job_spec import group_of
 from gosched.core.state.fenced_capacity import FencedCapacity
 from gosched.core.state.footprint import Footprint
 from gosched.core.state.job_counts import JobCounts
-from gosched.core.state.job_names import JobNames
+from gosched.core.state.job_names import JobNames, meant
 from gosched.core.state.job_relatives import JobRelatives
 from gosched.core.state.kept_jobs import KeptJobs
-from gosched.core.state.record_bytes import answer_bytes, content_bytes, fence_bytes, reservation_bytes
+from gosched.core.state.record_bytes import answer_bytes, answered_bytes, content_bytes, fence_bytes, reservation_bytes
 from gosched.core.state.state_digest import StateDigest
 from gosched.core.state.tables import TABLE_OF, TABLES, VALUES, Contents, FrozenState, answer_key
-from gosched.core.state.timers import Timers
+from gosched.core.state.timers import Timers, TimerSubject
 
 
 class ClusterState(Contents):
@@ -68,21 +69,40 @@ class ClusterState(Contents):
         self.finished: dict[str, None] = {}
         #: The same by tenant and by array.
         self.kept = KeptJobs()
-        self.names = JobNames()
+        self.names = JobNames(self.jobs)
         self.counts = JobCounts()
         self.relatives = JobRelatives()
         #: When something is due by the passing of time alone.
         self.timers = Timers()
         #: Counts the changes of bindings, tokens and revoked certificates in this process.
         self.access_changes = 0
+        #: Counts the changes in this process, each before it is made: what raises while it stays changed nothing.
+        self.writes = 0
         #: Bytes, by what holds them.
         self.footprint = Footprint()
         self._digest = StateDigest()
 
     # Cluster
 
+    def set_epoch(self, epoch: int, leader: str) -> None:
+        self.writes += 1
+        self.epoch, self.leader = epoch, leader
+
+    def set_cluster_id(self, cluster_id: str) -> None:
+        self.writes += 1
+        self.cluster_id = cluster_id
+
+    def set_task_key(self, task_key: str) -> None:
+        self.writes += 1
+        self.task_key = task_key
+
+    def set_next_sequence(self, sequence: int) -> None:
+        self.writes += 1
+        self.next_sequence = sequence
+
     def set_configuration(self, configuration: Configuration) -> None:
         """Set the members of the log, and forget masters that are none."""
+        self.writes += 1
         self.configuration = configuration
         self.footprint.put_record("configuration", "", content_bytes(configuration))
         members = [member.id for member in configuration.members]
@@ -91,6 +111,7 @@ class ClusterState(Contents):
 
     def put_master(self, master: Master) -> None:
         """Remember where a master listens; beyond MAX_MASTERS the one that announced itself longest ago is dropped."""
+        self.writes += 1
         self.masters.pop(master.id, None)
         self._put("masters", master.id, master)
         if len(self.masters) > MAX_MASTERS:
@@ -98,11 +119,16 @@ class ClusterState(Contents):
 
     def raise_level(self, level: int) -> None:
         """Raise the feature level: from now on the state is digested, and behaves, as the level says."""
+        self.writes += 1
         self.feature_level = level
+        if level >= FeatureLevel.BOUNDED:  # what is remembered of requests is kept in another table
+            self.answers = {}
+            self.footprint.tables.pop("answers", None)
         self._digest.forget()
 
     def set_clock(self, clock_ms: int) -> None:
         """Set the clock, once no record has a later moment."""
+        self.writes += 1
         self.clock_ms = clock_ms
         self.order_finished()
         self.kept = KeptJobs()
@@ -111,12 +137,14 @@ class ClusterState(Contents):
 
     def order_finished(self) -> None:
         """Put `finished` in order again, after many records have changed at once."""
+        self.writes += 1
         jobs = self.jobs
         self.finished = dict.fromkeys(sorted(self.finished, key=lambda j: (jobs[j].kept_since_ms, jobs[j].sequence)))
 
     def put_moments(self, table: str, key: str, record: Any) -> None:
         """Replace a record by one that differs in its moments alone. Of the indexes only the timers know of those, and
         `finished`, which `set_clock` puts in order."""
+        self.writes += 1
         getattr(self, table)[key] = record
         if isinstance(record, Job):
             self.timers.put_job(record)
@@ -124,9 +152,18 @@ class ClusterState(Contents):
             self.timers.put_node(record)
         self._digest.touch(self, self.footprint, table, key)
 
+    def pop_due(self) -> TimerSubject | None:
+        """Return that for which something has been due for longest, or None; it is to be put again, with what is due
+        next."""
+        if not 0 < self.timers.next_ms() <= self.clock_ms:
+            return None
+        self.writes += 1
+        return self.timers.pop_due(self.clock_ms)
+
     # Nodes and windows
 
     def put_node(self, node: Node) -> None:
+        self.writes += 1
         self._count_capacity(self.nodes.get(node.id), -1)
         self._count_capacity(node, 1)
         self._put("nodes", node.id, node)
@@ -136,6 +173,7 @@ class ClusterState(Contents):
 
     def drop_node(self, node_id: str) -> None:
         """Remove a node that holds nothing, and that nothing names any more."""
+        self.writes += 1
         self._count_capacity(self.nodes[node_id], -1)
         self._drop("nodes", node_id)
         del self.usage[node_id], self.node_allocations[node_id]
@@ -150,18 +188,22 @@ class ClusterState(Contents):
     # Bindings, tokens, revoked certificates
 
     def put_binding(self, binding: Binding) -> None:
+        self.writes += 1
         self.access_changes += 1
         self._put("bindings", binding.name, binding)
 
     def drop_binding(self, name: str) -> None:
+        self.writes += 1
         self.access_changes += 1
         self._drop("bindings", name)
 
     def put_token(self, token: Token) -> None:
+        self.writes += 1
         self.access_changes += 1
         self._put("tokens", token.id, token)
 
     def drop_token(self, token_id: str) -> None:
+        self.writes += 1
         self.access_changes += 1
         self._drop("tokens", token_id)
 
@@ -176,10 +218,12 @@ class ClusterState(Contents):
     # Revoked certificates
 
     def put_revocation(self, revocation: Revocation) -> None:
+        self.writes += 1
         self.access_changes += 1
         self._put("revocations", revocation.certificate, revocation)
 
     def drop_revocation(self, certificate: str) -> None:
+        self.writes += 1
         self.access_changes += 1
         self._drop("revocations", certificate)
 
@@ -205,6 +249,7 @@ class ClusterState(Contents):
 
     def set_queues(self, queues: tuple[Queue, ...]) -> None:
         """Replace all queues."""
+        self.writes += 1
         for path in [*self.queues]:
             self._drop("queues", path)
         for queue in queues:
@@ -235,6 +280,7 @@ class ClusterState(Contents):
     # Jobs and tasks
 
     def put_job(self, job: Job) -> None:
+        self.writes += 1
         before = self.jobs.get(job.id)
         self.counts.put(before, job)
         job = self.footprint.put_job(before, job)
@@ -243,7 +289,7 @@ class ClusterState(Contents):
         self._index_port(job.id, before.port if before is not None else 0, job.port)
         self.jobs[job.id] = job
         if before is None:
-            self.names.put(job, self.jobs.get(self.names.id_of(job.spec.name)))
+            self.names.put(job)
         if wants_placement(job) and job.id not in self.fences:
             self.pending.setdefault(job.id)
         else:
@@ -255,6 +301,7 @@ class ClusterState(Contents):
 
     def drop_job(self, job_id: str) -> None:
         """Remove a job that has ended, and so holds nothing."""
+        self.writes += 1
         job = self.jobs.pop(job_id)
         for task in job.task_ids():
             self._drop("tasks", task)
@@ -268,6 +315,7 @@ class ClusterState(Contents):
         self._digest.touch(self, self.footprint, "jobs", job_id)
 
     def put_task(self, task: Task) -> None:
+        self.writes += 1
         self.footprint.put_task(self.tasks.get(task.id), task)
         self.tasks[task.id] = task
         self._digest.touch(self, self.footprint, "tasks", task.id)
@@ -283,6 +331,7 @@ class ClusterState(Contents):
 
     def put_allocation(self, allocation: Allocation) -> None:
         """Add an allocation."""
+        self.writes += 1
         self.allocations[allocation.id] = allocation
         node = allocation.node_id
         self.usage[node] = self.usage[node] + allocation.resources
@@ -297,6 +346,7 @@ class ClusterState(Contents):
 
     def set_evicted_for_fence(self, allocation_id: str, evicted_for_fence: str) -> None:
         """Note for which job's fence an allocation is evicted; empty: for none any more."""
+        self.writes += 1
         allocation = self.allocations[allocation_id]
         if allocation.evicted_for_fence:
             self.fenced.count_victim(allocation, -1)
@@ -307,6 +357,7 @@ class ClusterState(Contents):
         self._digest.touch(self, self.footprint, "allocations", allocation_id)
 
     def drop_allocation(self, allocation_id: str) -> None:
+        self.writes += 1
         allocation = self.allocations.pop(allocation_id)
         node = allocation.node_id
         self.usage[node] = self.usage[node] - allocation.resources
@@ -329,6 +380,7 @@ class ClusterState(Contents):
 
     def drop_fence(self, job_id: str) -> None:
         """Remove a fence. Its job is pending again, if it still waits."""
+        self.writes += 1
         fence, job = self.fences[job_id], self.jobs[job_id]
         self._drop("fences", job_id)
         self.footprint.charge(job_id, -fence_bytes(fence))
@@ -337,19 +389,49 @@ class ClusterState(Contents):
             self.pending.setdefault(job_id)
 
     def put_reservation(self, reservation: Reservation) -> None:
+        self.writes += 1
         before = self.reservations.get(reservation.job_id)
         released = reservation_bytes(before) if before is not None else 0
         self.footprint.charge(reservation.job_id, reservation_bytes(reservation) - released)
         self._put("reservations", reservation.job_id, reservation)
 
     def drop_reservation(self, job_id: str) -> None:
+        self.writes += 1
         self.footprint.charge(job_id, -reservation_bytes(self.reservations[job_id]))
         self._drop("reservations", job_id)
 
     # Answers
 
+    def put_answered(self, answered: Answered) -> None:
+        """Remember a request that is not remembered yet as the newest one."""
+        self.writes += 1
+        self.answered[answered.key] = answered
+        self.footprint.add_answered(answered.user, answered_bytes(answered))
+        self._digest.touch(self, self.footprint, "answered", answered.key)
+
+    def refuse_requests_before(self, made_ms: int) -> None:
+        """Refuse requests from now on whose ids were made before a moment, unless they are remembered."""
+        self.writes += 1
+        self.requests_from_ms = max(self.requests_from_ms, made_ms)
+
+    def drop_answered(self, answered: Answered) -> None:
+        """Forget a request."""
+        self.writes += 1
+        del self.answered[answered.key]
+        self.footprint.add_answered(answered.user, -answered_bytes(answered))
+        self._digest.touch(self, self.footprint, "answered", answered.key)
+
+    def answer_to(self, client_id: str, request_id: str) -> Answer | Answered | None:
+        """Return what is remembered of a request; None: nothing."""
+        if self.feature_level >= FeatureLevel.BOUNDED:
+            return self.answered.get(request_key(client_id, request_id))
+        return self.answers.get(client_id, {}).get(request_id)
+
+    # Answers below FeatureLevel.BOUNDED
+
     def put_answer(self, answer: Answer) -> None:
         """Keep an answer as the newest one of its client, and its client as the one that asked last."""
+        self.writes += 1
         own = self.answers.pop(answer.client_id, {})
         before = own.get(answer.request_id)
         self.footprint.add("answers", answer_bytes(answer) - (answer_bytes(before) if before is not None else 0))
@@ -359,6 +441,7 @@ class ClusterState(Contents):
 
     def drop_oldest_answer(self, client: str) -> None:
         """Forget the oldest answer to the client."""
+        self.writes += 1
         own = self.answers[client]
         oldest = own.pop(next(iter(own)))
         self.footprint.add("answers", -answer_bytes(oldest))
@@ -366,14 +449,24 @@ class ClusterState(Contents):
         if not own:
             del self.answers[client]
 
-    def answer_to(self, client_id: str, request_id: str) -> Answer | None:
-        return self.answers.get(client_id, {}).get(request_id)
-
     # Reading
 
-    def find_job(self, id_or_name: str) -> Job | None:
-        """Return the job of the id, else the newest one of the name."""
-        return self.jobs.get(id_or_name) or self.jobs.get(self.names.id_of(id_or_name))
+    def jobs_named(self, text: str, tenant: str = "") -> list[Job]:
+        """Return the jobs that an id, TENANT/NAME or a name may mean: of a name the newest of each tenant, or of the
+        one that is given."""
+        if text in self.jobs:
+            return [self.jobs[text]]
+        if self.feature_level >= FeatureLevel.BOUNDED:
+            of, slash, name = text.rpartition("/")
+            tenant = of if slash else tenant
+            ids = [self.names.id_of(tenant, name)] if slash or tenant else self.names.ids_of(name)
+        else:
+            ids = self.names.ids_of(text)
+        return [self.jobs[job_id] for job_id in ids if job_id]
+
+    def find_job(self, text: str, tenant: str = "") -> Job | None:
+        """Return the job of an id or a name; of those of several tenants one that lives, else the newest."""
+        return next(reversed(meant(self.jobs_named(text, tenant))), None)
 
     def tasks_of(self, job: Job) -> list[Task]:
         """Return the tasks of the job in order of rank."""
@@ -439,6 +532,7 @@ class ClusterState(Contents):
 
     def _put(self, table: str, key: str, record: Any) -> None:
         """Put a record into a table, its bytes into the footprint; the indexes are the caller's."""
+        self.writes += 1
         getattr(self, table)[key] = record
         size_of = TABLE_OF[table].size_of
         if size_of is not None:
@@ -446,6 +540,7 @@ class ClusterState(Contents):
         self._digest.touch(self, self.footprint, table, key)
 
     def _drop(self, table: str, key: str) -> None:
+        self.writes += 1
         del getattr(self, table)[key]
         if TABLE_OF[table].size_of is not None:
             self.footprint.put_record(table, key, 0)

@@ -37,6 +37,8 @@ class Footprint:
         self.kept = 0
         #: Bytes of the other tables, by their names.
         self.tables: dict[str, int] = {}
+        #: Bytes of the requests that are remembered, by the users who asked; no zeros.
+        self.answered: dict[str, int] = {}
         self._parts: dict[PartValue, _Part] = {}
         self._by_id: dict[int, _Part] = {}  # by the identity of the part, which lives as long as it is here
         self._holders: dict[str, _Holder] = {}  # by job
@@ -143,6 +145,13 @@ class Footprint:
     def add(self, table: str, size: int) -> None:
         """Change what another table takes."""
         self.tables[table] = self.tables.get(table, 0) + size
+
+    def add_answered(self, user: str, size: int) -> None:
+        """Change what the remembered requests of a user take."""
+        self.add("answered", size)
+        held = self.answered.pop(user, 0) + size
+        if held:
+            self.answered[user] = held
 
     def _bytes_of(self, tenant: str, has_ended: bool) -> int:
         ledger = self._ledgers.get((tenant, has_ended))

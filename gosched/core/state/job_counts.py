@@ -15,6 +15,8 @@ class JobCounts:
     def __init__(self) -> None:
         #: Tenant -> its jobs that have not ended.
         self.live_by_tenant: dict[str, int] = {}
+        #: Tenant -> the tasks of its jobs that have not ended.
+        self.tasks_by_tenant: dict[str, int] = {}
         #: Queue path -> its jobs that have not ended.
         self.live_by_queue: dict[str, int] = {}
         #: (queue, tenant) -> gangs that are RUNNING; arrays and schedules do not count.
@@ -22,7 +24,7 @@ class JobCounts:
 
     def put(self, before: Job | None, job: Job) -> None:
         """Count a job in the place of the one before."""
-        if before is not None and before.state is job.state:  # as with most puts
+        if before is not None and before.state is job.state and before.spec is job.spec:  # as with most puts
             return
         change = _runs(job) - _runs(before)
         if change:
@@ -31,10 +33,17 @@ class JobCounts:
         if change:
             _add(self.live_by_tenant, job.spec.tenant, change)
             _add(self.live_by_queue, job.spec.queue, change)
+        change = _live_tasks(job) - _live_tasks(before)
+        if change:
+            _add(self.tasks_by_tenant, job.spec.tenant, change)
 
 
 def _runs(job: Job | None) -> bool:
     return job is not None and job.state is JobState.RUNNING and not job.spec.is_parent
+
+
+def _live_tasks(job: Job | None) -> int:
+    return 0 if job is None or job.state.is_final else job.spec.task_count
 
 
 def _add(counts: dict[K, int], key: K, change: int) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import MISSING, fields, is_dataclass
 
-from gosched.core.outcome import Answer
+from gosched.core.outcome import Answer, Answered
 from gosched.core.records.allocation import TaskPlacement
 from gosched.core.records.fence import Fence
 from gosched.core.records.job import Job
@@ -21,6 +21,7 @@ from gosched.core.records.tenant import Account, Tenant
 JOB_BYTES = 256
 TASK_BYTES = 256
 ANSWER_BYTES = 16
+ANSWERED_BYTES = 80  # its key and its user included
 PLACEMENT_BYTES = 16  # of a fence or a reservation, for each task or share
 ACCOUNT_BYTES = 512
 TENANT_BYTES = 256
@@ -63,6 +64,11 @@ def answer_bytes(answer: Answer) -> int:
     """Return the size of a remembered answer."""
     texts = [answer.client_id, answer.request_id, answer.detail, answer.subject]
     return ANSWER_BYTES + sum([text_bytes(text) for text in texts])
+
+
+def answered_bytes(answered: Answered) -> int:
+    """Return the size of a request that is remembered."""
+    return ANSWERED_BYTES + text_bytes(answered.detail) + text_bytes(answered.subject)
 
 
 def fence_bytes(fence: Fence) -> int:

@@ -48,6 +48,8 @@ class StateDigest:
         text = f"{' '.join(map(str, values))} {contents.leader}"
         if contents.feature_level > FeatureLevel.FIRST:  # the release before knows neither
             text += f" {contents.feature_level} {contents.cluster_id} {contents.task_key}"
+        if contents.requests_from_ms:
+            text += f" {contents.requests_from_ms}"
         if contents.configuration is not None:
             text += f" {record_digest('configuration', '', contents.configuration)}"
         if contents.lineage:

@@ -28,7 +28,8 @@ from gosched.core.records.secret import Secret
 from gosched.core.records.task import Task
 from gosched.core.records.tenant import Account, Quota, Tenant, account_key
 from gosched.core.records.window import Window
-from gosched.core.state.record_bytes import account_bytes, answer_bytes, content_bytes, tenant_bytes
+from gosched.core.state.answered_requests import AnsweredRequests
+from gosched.core.state.record_bytes import account_bytes, answer_bytes, answered_bytes, content_bytes, tenant_bytes
 
 Key = Callable[[Any], str]
 Size = Callable[[Any], int]
@@ -75,7 +76,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerTable(Table):
-    """The answers: a dict for each client, by request."""
+    """The answers below FeatureLevel.BOUNDED: a dict for each client, by request."""
 
     def parts(self, contents: Contents) -> Iterator[tuple[str, Mapping[str, Any]]]:
         for client, own in contents.answers.items():
@@ -100,6 +101,14 @@ class AnswerTable(Table):
         return table
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnsweredTable(Table):
+    """The requests that are remembered, kept in little memory."""
+
+    def built(self, records: Iterable[Any]) -> Any:
+        return AnsweredRequests(records)
+
+
 def answer_key(answer: Answer) -> str:
     """Return the key of an answer in digests."""
     return f"{answer.client_id}\0{answer.request_id}"
@@ -109,18 +118,27 @@ def _account_key(account: Account) -> str:
     return account_key(account.queue, account.tenant)
 
 
-def _table(record: str, key: str | Key, *, size: Size | None = None, kind: type[Table] = Table) -> Any:
+def _table(
+    record: str,
+    key: str | Key,
+    *,
+    size: Size | None = None,
+    kind: type[Table] = Table,
+    factory: Callable[[], Any] = dict,
+) -> Any:
     """Return the field of a table. `key`: the attribute of a record that is its key, or what returns it."""
     key_of = attrgetter(key) if isinstance(key, str) else key
-    return field(default_factory=dict, metadata={_TABLE: (kind, {"record": record, "key_of": key_of, "size_of": size})})
+    return field(
+        default_factory=factory, metadata={_TABLE: (kind, {"record": record, "key_of": key_of, "size_of": size})}
+    )
 
 
 @dataclass(eq=False, kw_only=True)
 class Contents:
     """What is replicated: a few values, and the tables.
 
-    The order of `answers` (clients, and the answers of each), of `masters` and of `follow_ups` is part of the state:
-    the oldest are forgotten, or done, first. Snapshots keep it.
+    The order of `answers` (clients, and the answers of each), of `answered`, of `masters` and of `follow_ups` is part
+    of the state: the oldest are forgotten, or done, first. Snapshots keep it.
     """
 
     #: Count of the applied commands.
@@ -135,6 +153,9 @@ class Contents:
     configuration: Configuration | None = None
     #: Ids of the clusters whose backups this one was restored from, the oldest first.
     lineage: tuple[str, ...] = ()
+    #: Requests whose ids were made before it, in ms since 1970, are refused unless they are remembered; 0: none was
+    #: forgotten that the clock would not show to be old.
+    requests_from_ms: int = 0
     #: Time of the newest command, in ms since 1970; 0: no command had one.
     clock_ms: int = 0
     #: Counts the leaders, for fencing; 0: none has opened an epoch yet.
@@ -164,6 +185,9 @@ class Contents:
     joined_nodes: dict[str, JoinedNode] = _table("joined_node", "name", size=content_bytes)
     follow_ups: dict[str, FollowUp] = _table("follow_up", "job_id")
     answers: dict[str, dict[str, Answer]] = _table("answer", answer_key, size=answer_bytes, kind=AnswerTable)
+    answered: AnsweredRequests = _table(
+        "answered", "key", size=answered_bytes, kind=AnsweredTable, factory=AnsweredRequests
+    )
 
 
 def _tables() -> Iterator[Table]:
@@ -171,7 +195,8 @@ def _tables() -> Iterator[Table]:
     for table in fields(Contents):
         if _TABLE in table.metadata:
             kind, line = table.metadata[_TABLE]
-            records = get_args(hints[table.name])[1]
+            kinds = get_args(hints[table.name])
+            records = kinds[1] if kinds else hints[table.name].RECORD
             yield kind(name=table.name, kind=get_args(records)[1] if get_args(records) else records, **line)
 
 

@@ -177,11 +177,14 @@ class Placing:
     ) -> None:
         """Keep off these pods: by the names of their jobs, or off the nodes of those that are of none."""
         own = {pod.uid for pod in members}
+        tenant = next(iter(members)).namespace
         taken: dict[str, None] = {}
         for pod in pods:
             if pod.uid in own:
                 continue
             names = self._jobs_of(pod)
+            if pod.namespace != tenant:  # a plain name is the job's own tenant's
+                names = [f"{pod.namespace}/{name}" for name in names]
             away.update({AntiAffinity(job=name, level=term.key): None for name in names})
             value = "" if names else self._neighbours.domain(self._neighbours.node_of(pod), term.key)
             if value:

@@ -29,7 +29,6 @@ from gosched.replication.interface import Replication
 from gosched.wire.codec import fill, to_message
 from gosched.wire.v1 import worker_pb2, worker_pb2_grpc
 
-MAX_CALLS = 64  # to agents, at the same time
 MAX_ORDERS = 64  # in one call: each may be as large as its job's spec
 MAX_SECRET_BYTES = 4 << 20  # of secrets, in one call
 CALL_TIMEOUT_S = 5.0
@@ -65,7 +64,6 @@ class Dispatcher:
         self._epoch = 0
         self._due: dict[str, _Due] = {}
         self._senders: dict[str, asyncio.Task[None]] = {}
-        self._calls = asyncio.Semaphore(MAX_CALLS)
 
     def begin(self, epoch: int) -> None:
         """Tell again what the leader before may not have told."""
@@ -129,17 +127,19 @@ class Dispatcher:
     async def _send_all(self, node_id: str) -> None:
         """Make one call after the other to a node; different nodes are called at the same time."""
         while (due := self._due.pop(node_id, None)) is not None:
-            async with self._calls:
+            node = self._state.nodes.get(node_id)
+            if node is None:
+                continue
+            async with self._channels.bounded(node) as channel:
                 try:
-                    await self._send(node_id, due)
+                    await self._send(node_id, due, worker_pb2_grpc.WorkerServiceStub(channel))
                 except grpc.aio.AioRpcError as error:
                     log.info("orders not delivered; the next heartbeat brings them", node=node_id, why=error.details())
 
-    async def _send(self, node_id: str, due: _Due) -> None:
+    async def _send(self, node_id: str, due: _Due, stub: Any) -> None:
         node = self._state.nodes.get(node_id)
         if node is None or node.state is NodeState.DEAD or node.away_ms:
             return
-        stub = worker_pb2_grpc.WorkerServiceStub(self._channels.to_agent(node))
         for ids in _chunks(self._those_in(due.stop, TaskState.STOPPING)):
             stops = [to_message(stop_order(self._state, self._state.allocations[i]), worker_pb2.StopOrder) for i in ids]
             request = worker_pb2.StopTasksRequest(orders=stops, **self._header(node))

@@ -15,8 +15,9 @@ from gosched.core.records.job import Job
 from gosched.core.records.node import NodeState
 from gosched.core.records.task import Task, TaskState
 from gosched.core.state.cluster_state import ClusterState
+from gosched.master.base.callers import Shares
 from gosched.master.base.channels import STREAMS, Channels
-from gosched.master.base.errors import busy, invalid, unmet
+from gosched.master.base.errors import invalid, unmet
 from gosched.master.base.relay import relay
 from gosched.master.jobs.task_names import named_tasks
 from gosched.replication.interface import Replication
@@ -33,15 +34,19 @@ class Execs:
     def __init__(self, replication: Replication, agents: Channels, limit: int = MAX_EXECS) -> None:
         self._replication = replication
         self._agents = agents
-        self._limit = limit
-        self._open = 0
+        self._places = Shares(limit, "commands run")
 
     async def run(
-        self, job: Job, start: scheduler_pb2.ExecStart, requests: Requests
+        self, job: Job, start: scheduler_pb2.ExecStart, requests: Requests, caller: str
     ) -> AsyncIterator[scheduler_pb2.ExecResponse]:
         """Run it. `requests`: what comes after `start`. Raises ApiError, AioRpcError."""
-        if self._open >= self._limit:
-            raise busy(f"{self._limit} commands run through this master already: try again later")
+        with self._places.place(caller):
+            async for response in self._run(job, start, requests):
+                yield response
+
+    async def _run(
+        self, job: Job, start: scheduler_pb2.ExecStart, requests: Requests
+    ) -> AsyncIterator[scheduler_pb2.ExecResponse]:
         state = self._replication.state
         task = chosen(state, job, start.task)
         node = state.nodes.get(task.node_id)
@@ -52,7 +57,6 @@ class Execs:
         to_agent.CopyFrom(start)
         to_agent.allocation_id = task.allocation_id
         to_agent.registration, to_agent.epoch = node.registration, state.epoch
-        self._open += 1
         try:
             async with asyncio.timeout(DIAL_S):
                 await call.wait_for_connection()
@@ -65,7 +69,6 @@ class Execs:
                 raise unmet(f"node {node.id} cannot be reached: {error.details()}") from None
             raise
         finally:
-            self._open -= 1
             call.cancel()
 
 

@@ -7,16 +7,16 @@ Invariant: no host is taken on an agent's word alone.
 
 from __future__ import annotations
 
-import asyncio
-import socket
 from collections.abc import Collection, Sequence
 from ipaddress import IPv6Address, ip_address
 
 from gosched.core.rules.join import check_hosts, is_address
 from gosched.master.base.callers import denied
 from gosched.master.base.errors import invalid
+from gosched.wire.addresses import AddressBook
 
-RESOLVE_S = 3.0  # for the look-up of all names
+RESOLVE_S = 3.0  # for the look-up of a name
+_BOOK = AddressBook()  # whose fresh answers count, and nothing else
 
 
 async def proved_hosts(asked: Sequence[str], address: str, known: Collection[str]) -> tuple[str, ...]:
@@ -40,12 +40,8 @@ async def _is_at(host: str, address: str) -> bool:
         return False
     if is_address(host):
         return _plain(host) == _plain(address)
-    try:
-        async with asyncio.timeout(RESOLVE_S):
-            found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
-    except (OSError, UnicodeError):  # TimeoutError is one
-        return False
-    return any(_plain(str(one[4][0])) == _plain(address) for one in found if is_address(str(one[4][0])))
+    found = [one for one in await _BOOK.found(host, RESOLVE_S) if _BOOK.is_fresh(host, one) and is_address(one)]
+    return any(_plain(one) == _plain(address) for one in found)
 
 
 def _plain(address: str) -> object:

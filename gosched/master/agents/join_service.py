@@ -29,7 +29,7 @@ from gosched.master.agents.host_proof import proved_hosts
 from gosched.master.agents.join_authority import JoinAuthority, Signed, pins_of
 from gosched.master.base.callers import Caller, denied
 from gosched.master.base.clock import StateClock
-from gosched.master.base.errors import ApiError, accepted, check_request_id, invalid, unavailable, unmet
+from gosched.master.base.errors import ApiError, accepted, invalid, unavailable, unmet
 from gosched.master.base.proposals import Proposals
 from gosched.master.base.tokens import certificate_of
 from gosched.replication.interface import Replication
@@ -122,6 +122,21 @@ class JoinService(join_pb2_grpc.JoinServiceServicer):
     async def CreateJoinToken(
         self, request: join_pb2.CreateJoinTokenRequest, context: Any
     ) -> join_pb2.CreateJoinTokenResponse:
+        made: list[tuple[JoinToken, str, str]] = []
+
+        async def change() -> Accepted:
+            made.append(self._new_token(request, context.caller))
+            return await self._change(CreateJoinToken(token=made[0][0]), request)
+
+        taken = await self.proposals.once(request, change)
+        if not made or taken.subject != made[0][0].id:
+            raise unmet(f"this request has made join token {taken.subject} before, and its secret cannot be had again")
+        token, secret, address = made[0]
+        revision = self.replication.state.revision
+        return join_pb2.CreateJoinTokenResponse(token=_shown(token), secret=secret, address=address, revision=revision)
+
+    def _new_token(self, request: join_pb2.CreateJoinTokenRequest, caller: Caller) -> tuple[JoinToken, str, str]:
+        """Return a token, its secret, and where agents join with it. Raises ApiError where it cannot be made."""
         self._check_can_sign()
         assert self.tls is not None, "it can sign"
         address = self.token_address()
@@ -142,15 +157,11 @@ class JoinService(join_pb2_grpc.JoinServiceServicer):
             digest=digest_of(secret),
             created_at_ms=now_ms,
             expires_at_ms=now_ms + request.lasts_ms,
-            certificate=certificate_of(self.replication.state, context.caller),
+            certificate=certificate_of(self.replication.state, caller),
         )
         if found := check_join_token(token):
             raise invalid(str(found))
-        taken = await self._change(CreateJoinToken(token=token), request)
-        if taken.subject != token.id:
-            raise unmet(f"this request has made join token {taken.subject} before, and its secret cannot be had again")
-        revision = self.replication.state.revision
-        return join_pb2.CreateJoinTokenResponse(token=_shown(token), secret=secret, address=address, revision=revision)
+        return token, secret, address
 
     async def ListJoinTokens(
         self, request: join_pb2.ListJoinTokensRequest, context: Any
@@ -163,7 +174,7 @@ class JoinService(join_pb2_grpc.JoinServiceServicer):
     async def RevokeJoinToken(
         self, request: join_pb2.RevokeJoinTokenRequest, context: Any
     ) -> join_pb2.RevokeJoinTokenResponse:
-        await self._change(RevokeJoinToken(id=request.id), request)
+        await self.proposals.once(request, lambda: self._change(RevokeJoinToken(id=request.id), request))
         return join_pb2.RevokeJoinTokenResponse(revision=self.replication.state.revision)
 
     def _need_no_proof(self, hosts: Collection[str]) -> set[str]:
@@ -220,7 +231,6 @@ class JoinService(join_pb2_grpc.JoinServiceServicer):
         command: _TokenChange,
         request: join_pb2.CreateJoinTokenRequest | join_pb2.RevokeJoinTokenRequest,
     ) -> Accepted:
-        check_request_id(request)
         return accepted(
             await self.proposals.propose(command, client_id=request.client_id, request_id=request.request_id)
         )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import structlog
 
 from gosched.core.commands.nodes import ControlNode, NodeAction
-from gosched.core.limits import MAX_DETAIL_LENGTH, MAX_DURATION_MS, MAX_NAME_LENGTH
+from gosched.core.limits import MAX_DETAIL_LENGTH, MAX_DURATION_MS
 from gosched.core.outcome import Rejected
 from gosched.core.records.node import ClosedBy, Node, NodeState
 from gosched.core.records.task import TaskState
@@ -26,7 +26,6 @@ log = structlog.get_logger()
 
 def control_command(request: node_pb2.ControlNodeRequest, action: NodeAction, now_ms: int) -> ControlNode:
     """Return an operator's command. Raises ApiError."""
-    check_request_id(request)
     if not 0 <= request.drain_in_ms <= MAX_DURATION_MS:
         raise invalid(f"the deadline of a drain lies at most {MAX_DURATION_MS // 86_400_000} days ahead")
     return ControlNode(
@@ -36,12 +35,6 @@ def control_command(request: node_pb2.ControlNodeRequest, action: NodeAction, no
         reason=request.reason,
         drain_by_ms=now_ms + request.drain_in_ms if request.drain_in_ms else 0,
     )
-
-
-def check_request_id(request: node_pb2.ControlNodeRequest | node_pb2.LabelNodeRequest) -> None:
-    """Raise ApiError for a request without an id."""
-    if max(len(request.client_id), len(request.request_id)) > MAX_NAME_LENGTH:
-        raise invalid(f"client_id and request_id have at most {MAX_NAME_LENGTH} characters")
 
 
 def staying_jobs(state: ClusterState, node_id: str) -> list[str]:

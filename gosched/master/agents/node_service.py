@@ -7,7 +7,7 @@ committed; and no agent is given a lease that another leader may not know of.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,7 +27,7 @@ from gosched.core.commands.nodes import (
     TaskReport,
 )
 from gosched.core.limits import MAX_LOST_AT_ONCE, MAX_NAME_LENGTH, MAX_TASKS
-from gosched.core.outcome import Accepted, Rejected
+from gosched.core.outcome import Accepted, Code, Rejected
 from gosched.core.reasons import Reason, RefusalReason
 from gosched.core.records.node import ClosedBy, Node, NodeState
 from gosched.core.records.task import TaskState
@@ -37,7 +37,7 @@ from gosched.master.agents.answers import Answers, holds_tasks_with_lease, witho
 from gosched.master.agents.joined_labels import bound_labels
 from gosched.master.agents.leases import Leases
 from gosched.master.agents.live_usage import LiveUsage
-from gosched.master.agents.node_control import UnfitNodes, check_request_id, control_command, staying_jobs
+from gosched.master.agents.node_control import UnfitNodes, control_command, staying_jobs
 from gosched.master.agents.observations import node_usage, observations, registration, spark_progress
 from gosched.master.agents.reconcile import Verdict, compare
 from gosched.master.agents.revocation_news import RevocationNews
@@ -49,9 +49,9 @@ from gosched.master.base.channels import Channels
 from gosched.master.base.clock import StateClock
 from gosched.master.base.errors import ApiError, accepted, parsed, unavailable
 from gosched.master.base.leadership import Leadership
-from gosched.master.base.proposals import Proposals
+from gosched.master.base.proposals import Named, Proposals
 from gosched.replication.interface import Replication
-from gosched.state_machine.joining import why_shut_out
+from gosched.state_machine.joining import joined_node, why_shut_out
 from gosched.wire.codec import fill, map_pairs
 from gosched.wire.roles import ANY_NODE, Role
 from gosched.wire.v1 import node_pb2, node_pb2_grpc, worker_pb2, worker_pb2_grpc
@@ -172,11 +172,9 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
         return answer
 
     async def RemoveNode(self, request: node_pb2.ControlNodeRequest, context: Any) -> node_pb2.ControlNodeResponse:
-        check_request_id(request)
-        return await self._change(RemoveNode(node_id=request.node), request)
+        return await self._change(lambda: RemoveNode(node_id=request.node), request)
 
     async def LabelNode(self, request: node_pb2.LabelNodeRequest, context: Any) -> node_pb2.ControlNodeResponse:
-        check_request_id(request)
         command = LabelNode(
             node_id=request.node,
             labels=map_pairs(request.labels),
@@ -184,13 +182,13 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
             taints=tuple([parsed(taint, Taint) for taint in request.taints]),
             drop_taints=tuple(request.drop_taints),
         )
-        return await self._change(command, request)
+        return await self._change(lambda: command, request)
 
     async def ListUsage(self, request: node_pb2.ListUsageRequest, context: Any) -> node_pb2.ListUsageResponse:
         state = self.replication.state
         answer = node_pb2.ListUsageResponse(revision=state.revision)
         if request.job:
-            job = self.access.check_job(context.caller, Permission.VIEW_JOB, state.find_job(request.job), request.job)
+            job = self.access.find_job(context.caller, Permission.VIEW_JOB, request.job)
             held = [task.allocation_id for task in state.tasks_of(job) if task.state.is_active]
             answer.tasks.extend(await self.usage.tasks(state, held))
             return answer
@@ -226,18 +224,20 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
             again = ControlNode(
                 node_id=node_id, action=NodeAction.DRAIN, by=ClosedBy.OPERATOR, drain_by_ms=node.drain_by_ms
             )
-            if accepted(await self.proposals.propose(again, epoch=self.leadership.epoch)).unchanged:
+            outcome = await self.proposals.propose(again, epoch=self.leadership.epoch)
+            if isinstance(outcome, Rejected) or outcome.unchanged:  # refused: the drain has taken effect all the same
                 return
 
     async def _control(self, request: node_pb2.ControlNodeRequest, action: NodeAction) -> node_pb2.ControlNodeResponse:
-        return await self._change(control_command(request, action, self.clock.now_ms()), request)
+        return await self._change(lambda: control_command(request, action, self.clock.now_ms()), request)
 
-    async def _change(
-        self, command: Body, request: node_pb2.ControlNodeRequest | node_pb2.LabelNodeRequest
-    ) -> node_pb2.ControlNodeResponse:
-        taken: Accepted = accepted(
-            await self.proposals.propose(command, client_id=request.client_id, request_id=request.request_id)
-        )
+    async def _change(self, command: Callable[[], Body], request: Named) -> node_pb2.ControlNodeResponse:
+        async def change() -> Accepted:
+            return accepted(
+                await self.proposals.propose(command(), client_id=request.client_id, request_id=request.request_id)
+            )
+
+        taken = await self.proposals.once(request, change)
         revision = self.replication.state.revision
         return node_pb2.ControlNodeResponse(node_id=taken.subject, unchanged=taken.unchanged, revision=revision)
 
@@ -262,7 +262,7 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
         caller: Caller = context.caller
         if caller.role is not Role.AGENT:
             return
-        joined = self.replication.state.joined_nodes.get(caller.name)
+        joined = joined_node(self.replication.state, caller.name)
         if joined is not None and (problem := why_shut_out(self.replication.state, joined, caller.certificate)):
             raise denied(problem)
         if caller.name in (ANY_NODE, node_id):
@@ -371,8 +371,15 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
                 reports=tuple(reports[start : start + MAX_REPORTS]),
                 registration=request.registration,
             )
-            if isinstance(await self.proposals.propose(command, epoch=epoch), Rejected):
+            outcome = await self.proposals.propose(command, epoch=epoch)
+            if not isinstance(outcome, Rejected):
+                continue
+            if outcome.code is not Code.MACHINE_BUG:
                 return False
+            if len(command.reports) > 1:  # one by one: a report that meets a bug keeps no other one out
+                for report in command.reports:
+                    if not await self._commit(request, [report], epoch):
+                        return False
         return True
 
     def _answer(

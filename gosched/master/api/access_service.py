@@ -18,6 +18,7 @@ from gosched.core.access import (
     job_object,
 )
 from gosched.core.commands.access import CreateToken, RevokeToken, SetBindings
+from gosched.core.commands.command import Body
 from gosched.core.digest import record_digest
 from gosched.core.features import FeatureLevel
 from gosched.core.limits import MAX_DURATION_MS, MAX_NAME_LENGTH
@@ -25,19 +26,17 @@ from gosched.core.outcome import Accepted
 from gosched.core.records.access import AccessRole, Binding, Token
 from gosched.core.rules.access import check_bindings
 from gosched.master.api.revocations import Revocations
-from gosched.master.api.rules import changed_since, etag_of, is_repeat
+from gosched.master.api.rules import changed_since, etag_of
 from gosched.master.base.access import Access
 from gosched.master.base.callers import Caller, denied
 from gosched.master.base.clock import StateClock
-from gosched.master.base.errors import accepted, check_request_id, invalid, not_found, parsed, unmet
+from gosched.master.base.errors import accepted, invalid, not_found, parsed, unmet
 from gosched.master.base.leadership import Leadership
-from gosched.master.base.proposals import Proposals
+from gosched.master.base.proposals import Named, Proposals
 from gosched.master.base.tokens import new_secret
 from gosched.replication.interface import Replication
 from gosched.wire.codec import fill, to_message
 from gosched.wire.v1 import access_pb2, access_pb2_grpc, types_pb2
-
-_TokenChange = CreateToken | RevokeToken
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,27 +51,22 @@ class AccessService(access_pb2_grpc.AccessServiceServicer):
     changing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def SetBindings(self, request: access_pb2.SetBindingsRequest, context: Any) -> access_pb2.SetBindingsResponse:
-        check_request_id(request)
         bindings = tuple([parsed(binding, Binding) for binding in request.bindings])
-        if found := check_bindings(bindings):
-            raise invalid(str(found))
-        async with self.changing:
-            epoch = self.leadership.epoch
-            await self.proposals.barrier()
-            state = self.replication.state
-            if request.if_match not in ("", self._etag()) and not is_repeat(state, request):
-                raise changed_since()
-            if request.dry_run:
-                unchanged = {binding.name: binding for binding in bindings} == state.bindings
-                return access_pb2.SetBindingsResponse(unchanged=unchanged, revision=state.revision)
-            taken = accepted(
-                await self.proposals.propose(
-                    SetBindings(bindings=bindings),
-                    epoch=epoch,
-                    client_id=request.client_id,
-                    request_id=request.request_id,
-                )
-            )
+
+        async def change() -> Accepted:
+            if found := check_bindings(bindings):
+                raise invalid(str(found))
+            async with self.changing:
+                epoch = self.leadership.epoch
+                await self.proposals.barrier()
+                if request.if_match not in ("", self._etag()):
+                    raise changed_since()
+                if request.dry_run:
+                    wanted = {binding.name: binding for binding in bindings}
+                    return Accepted(unchanged=wanted == self.replication.state.bindings)
+                return await self._change(SetBindings(bindings=bindings), request, epoch=epoch)
+
+        taken = await self.proposals.once(request, change)
         return access_pb2.SetBindingsResponse(unchanged=taken.unchanged, revision=self.replication.state.revision)
 
     async def ListBindings(
@@ -108,16 +102,31 @@ class AccessService(access_pb2_grpc.AccessServiceServicer):
         return answer
 
     async def CreateToken(self, request: access_pb2.CreateTokenRequest, context: Any) -> access_pb2.CreateTokenResponse:
-        check_request_id(request)
+        made: list[tuple[Token, str]] = []
+
+        async def change() -> Accepted:
+            made.append(self._new_token(request, context.caller))
+            return await self._change(CreateToken(token=made[0][0]), request)
+
+        taken = await self.proposals.once(request, change)
+        if not made or taken.subject != made[0][0].id:
+            raise unmet(f"this request has made token {taken.subject} before, and its secret cannot be had again")
+        token, secret = made[0]
+        return access_pb2.CreateTokenResponse(
+            token=_shown(token), secret=secret, revision=self.replication.state.revision
+        )
+
+    def _new_token(self, request: access_pb2.CreateTokenRequest, caller: Caller) -> tuple[Token, str]:
+        """Return a token and its secret. Raises ApiError where the caller may not make it."""
         self._check_level()
-        maker = self._named(context.caller)
+        maker = self._named(caller)
         if not 0 < request.lasts_ms <= MAX_DURATION_MS:
             raise invalid("lasts_ms: a token lasts longer than nothing and at most 366 days")
         user, groups = request.user or maker.user, tuple(request.groups)
         if maker.limit is not None:
             raise denied("a token makes no token: use a certificate, or log in")
         if (user, groups or maker.groups) != (maker.user, maker.groups):
-            self.access.check(context.caller, Permission.GRANT)
+            self.access.check(caller, Permission.GRANT)
         else:
             groups = maker.groups
         token_id, secret, digest = new_secret()
@@ -133,14 +142,9 @@ class AccessService(access_pb2_grpc.AccessServiceServicer):
             digest=digest,
             created_at_ms=now_ms,
             expires_at_ms=now_ms + request.lasts_ms,
-            certificate=context.caller.certificate,
+            certificate=caller.certificate,
         )
-        taken = await self._change(CreateToken(token=token), request)
-        if taken.subject != token.id:
-            raise unmet(f"this request has made token {taken.subject} before, and its secret cannot be had again")
-        return access_pb2.CreateTokenResponse(
-            token=_shown(token), secret=secret, revision=self.replication.state.revision
-        )
+        return token, secret
 
     async def ListTokens(self, request: access_pb2.ListTokensRequest, context: Any) -> access_pb2.ListTokensResponse:
         await self.proposals.barrier()
@@ -154,21 +158,22 @@ class AccessService(access_pb2_grpc.AccessServiceServicer):
         return answer
 
     async def RevokeToken(self, request: access_pb2.RevokeTokenRequest, context: Any) -> access_pb2.RevokeTokenResponse:
-        check_request_id(request)
-        maker = self.access.identity(context.caller)
-        token = self.replication.state.tokens.get(request.id)
-        if maker is not None and maker.limit is not None and request.id != context.caller.token:
-            self.access.check(context.caller, Permission.GRANT)  # a token ends itself, and no other one
-        is_others = token is not None and maker is not None and token.user != maker.user
-        if is_others and not self.access.may(context.caller, Permission.GRANT):
-            raise not_found(f"there is no token {request.id[:MAX_NAME_LENGTH]!a}")
-        await self._change(RevokeToken(id=request.id), request)
+        async def change() -> Accepted:
+            maker = self.access.identity(context.caller)
+            token = self.replication.state.tokens.get(request.id)
+            if maker is not None and maker.limit is not None and request.id != context.caller.token:
+                self.access.check(context.caller, Permission.GRANT)  # a token ends itself, and no other one
+            is_others = token is not None and maker is not None and token.user != maker.user
+            if is_others and not self.access.may(context.caller, Permission.GRANT):
+                raise not_found(f"there is no token {request.id[:MAX_NAME_LENGTH]!a}")
+            return await self._change(RevokeToken(id=request.id), request)
+
+        await self.proposals.once(request, change)
         return access_pb2.RevokeTokenResponse(revision=self.replication.state.revision)
 
     async def RevokeCertificate(
         self, request: access_pb2.RevokeCertificateRequest, context: Any
     ) -> access_pb2.RevokeCertificateResponse:
-        check_request_id(request)
         return await self.revocations.revoke(request, context.caller)
 
     async def ListRevocations(
@@ -179,7 +184,6 @@ class AccessService(access_pb2_grpc.AccessServiceServicer):
     async def UnrevokeCertificate(
         self, request: access_pb2.UnrevokeCertificateRequest, context: Any
     ) -> access_pb2.UnrevokeCertificateResponse:
-        check_request_id(request)
         return await self.revocations.unrevoke(request)
 
     def _named(self, caller: Caller) -> Identity:
@@ -196,8 +200,7 @@ class AccessService(access_pb2_grpc.AccessServiceServicer):
     def _object(self, request: access_pb2.CheckAccessRequest, caller: Caller) -> Object:
         if not request.job:
             return Object(tenant=request.tenant, queue=request.queue) if request.tenant or request.queue else CLUSTER
-        found = self.replication.state.find_job(request.job)
-        return job_object(self.access.check_job(caller, Permission.VIEW_JOB, found, request.job))
+        return job_object(self.access.find_job(caller, Permission.VIEW_JOB, request.job))
 
     def _etag(self) -> str:
         bindings = self.replication.state.bindings
@@ -205,11 +208,15 @@ class AccessService(access_pb2_grpc.AccessServiceServicer):
 
     async def _change(
         self,
-        command: _TokenChange,
-        request: access_pb2.CreateTokenRequest | access_pb2.RevokeTokenRequest,
+        command: Body,
+        request: Named,
+        *,
+        epoch: int = 0,
     ) -> Accepted:
         return accepted(
-            await self.proposals.propose(command, client_id=request.client_id, request_id=request.request_id)
+            await self.proposals.propose(
+                command, epoch=epoch, client_id=request.client_id, request_id=request.request_id
+            )
         )
 
 

@@ -13,7 +13,7 @@ import structlog
 
 from gosched import __version__
 from gosched.core.commands.cluster import AnnounceMaster
-from gosched.core.limits import MAX_NAME_LENGTH
+from gosched.core.outcome import Accepted
 from gosched.core.records.master import Master
 from gosched.master.backups.backup_source import BackupSource
 from gosched.master.base.channels import Channels
@@ -65,9 +65,12 @@ class ClusterService(cluster_pb2_grpc.ClusterServiceServicer):
     async def FinalizeUpgrade(
         self, request: cluster_pb2.FinalizeUpgradeRequest, context: Any
     ) -> cluster_pb2.FinalizeUpgradeResponse:
-        if max(len(request.client_id), len(request.request_id)) > MAX_NAME_LENGTH:
-            raise invalid(f"client_id and request_id have at most {MAX_NAME_LENGTH} characters")
-        taken = await self.levels.raise_all(self.proposals, client_id=request.client_id, request_id=request.request_id)
+        async def change() -> Accepted:
+            return await self.levels.raise_all(
+                self.proposals, client_id=request.client_id, request_id=request.request_id
+            )
+
+        taken = await self.proposals.once(request, change)
         state = self.replication.state
         return cluster_pb2.FinalizeUpgradeResponse(
             feature_level=state.feature_level, unchanged=taken.unchanged, revision=state.revision

@@ -130,8 +130,8 @@ class LeaderCalls:
             return await self._here(audited, method, request, caller, metadata)
 
     async def _here(self, audited: Audited, method: str, request: Any, caller: Caller, metadata: Metadata) -> Any:
-        self._access.check_method(caller, METHODS[method].name)
         self._access.keep_answers_apart(caller, request)
+        self._access.check_method(caller, METHODS[method].name, request)
         service = self._services.get(METHODS[method].service)
         if service is None:
             raise ApiError(grpc.StatusCode.UNIMPLEMENTED, f"this master does not serve {method}")

@@ -114,9 +114,10 @@ class LeaderRouting(grpc.aio.ServerInterceptor):
                     answer = await self._forward_unary(leader, call, request)
                     context.set_trailing_metadata(((LEADER, leader.grpc_address),))
                 else:
-                    served = self._admitted(call)
-                    audited.request = _parsed(handler, request)
-                    self._access.keep_answers_apart(call.caller, audited.request)
+                    asked = _parsed(handler, request)
+                    self._access.keep_answers_apart(call.caller, asked)
+                    served = self._admitted(call, asked)
+                    audited.request = asked
                     audited.answer = message = await handler.unary_unary(audited.request, served)
                     context.set_trailing_metadata(((REVISION, str(self._revision())),))
                     answer = handler.response_serializer(message)
@@ -186,9 +187,9 @@ class LeaderRouting(grpc.aio.ServerInterceptor):
             with self._lanes.place(lane, caller) as place:
                 yield audited, _Call(method=method, caller=caller, lane=lane, place=place, context=context)
 
-    def _admitted(self, call: _Call) -> ServedCall:
+    def _admitted(self, call: _Call, request: Any = None) -> ServedCall:
         """Return the call for the service that serves it here. Raises ApiError where the caller may not make it."""
-        self._access.check_method(call.caller, call.method)
+        self._access.check_method(call.caller, call.method, request)
         return ServedCall(caller=call.caller, metadata=tuple(call.context.invocation_metadata() or ()))
 
     async def _route(self, call: _Call) -> Master | None:

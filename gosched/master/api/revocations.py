@@ -10,6 +10,7 @@ from typing import Any
 
 from gosched.core.commands.revocation import RevokeCertificate, UnrevokeCertificate
 from gosched.core.limits import MAX_NAME_LENGTH
+from gosched.core.outcome import Accepted
 from gosched.core.records.revocation import Revocation
 from gosched.master.base.access import Access
 from gosched.master.base.callers import Caller
@@ -39,19 +40,21 @@ class Revocations:
     async def revoke(
         self, request: access_pb2.RevokeCertificateRequest, caller: Caller
     ) -> access_pb2.RevokeCertificateResponse:
-        revocation = self._asked(request, caller)
-        if not request.force and revocation.certificate == certificate_of(self.replication.state, caller):
-            raise unmet("this very call was made with it: with --force it is revoked all the same")
-        taken = accepted(
-            await self.proposals.propose(
-                RevokeCertificate(revocation=revocation), client_id=request.client_id, request_id=request.request_id
+        async def change() -> Accepted:
+            revocation = self._asked(request, caller)
+            if not request.force and revocation.certificate == certificate_of(self.replication.state, caller):
+                raise unmet("this very call was made with it: with --force it is revoked all the same")
+            return accepted(
+                await self.proposals.propose(
+                    RevokeCertificate(revocation=revocation), client_id=request.client_id, request_id=request.request_id
+                )
             )
-        )
+
+        taken = await self.proposals.once(request, change)
         state = self.replication.state
+        revoked = state.revocations.get(taken.subject, Revocation(certificate=taken.subject, at_ms=0))
         return access_pb2.RevokeCertificateResponse(
-            revocation=to_message(state.revocations.get(revocation.certificate, revocation), types_pb2.Revocation),
-            unchanged=taken.unchanged,
-            revision=state.revision,
+            revocation=to_message(revoked, types_pb2.Revocation), unchanged=taken.unchanged, revision=state.revision
         )
 
     async def listed(self) -> access_pb2.ListRevocationsResponse:
@@ -65,7 +68,13 @@ class Revocations:
 
     async def unrevoke(self, request: access_pb2.UnrevokeCertificateRequest) -> access_pb2.UnrevokeCertificateResponse:
         command = UnrevokeCertificate(certificate=_serial(request.serial))
-        accepted(await self.proposals.propose(command, client_id=request.client_id, request_id=request.request_id))
+
+        async def change() -> Accepted:
+            return accepted(
+                await self.proposals.propose(command, client_id=request.client_id, request_id=request.request_id)
+            )
+
+        await self.proposals.once(request, change)
         return access_pb2.UnrevokeCertificateResponse(revision=self.replication.state.revision)
 
     def _asked(self, request: Any, caller: Caller) -> Revocation:

@@ -19,16 +19,6 @@ from gosched.core.state.cluster_state import ClusterState
 from gosched.master.base.errors import ApiError
 from gosched.state_machine.queues import checked
 from gosched.state_machine.quotas import quotas_with
-from gosched.wire.v1 import access_pb2, scheduler_pb2
-
-#: Requests that name themselves.
-Change = (
-    scheduler_pb2.SetQueuesRequest
-    | scheduler_pb2.SetQuotasRequest
-    | scheduler_pb2.CancelJobRequest
-    | scheduler_pb2.ControlJobRequest
-    | access_pb2.SetBindingsRequest
-)
 
 _BITS = (1 << 128) - 1
 
@@ -80,8 +70,3 @@ def tried(state: ClusterState, command: SetQueues | SetQuotas) -> Outcome:
         return checked(state, command)[0]
     wanted = quotas_with(state, command.quotas, replace=command.replace)
     return wanted if isinstance(wanted, Rejected) else Accepted(unchanged=wanted == state.quotas)
-
-
-def is_repeat(state: ClusterState, request: Change) -> bool:
-    """Return whether this request was answered before: its own change is no reason to refuse its repeat."""
-    return bool(request.request_id) and state.answer_to(request.client_id, request.request_id) is not None

@@ -33,12 +33,12 @@ from gosched.master.agents.spark_scaling import scales_itself
 from gosched.master.api.explanation import MAX_WAITS, explain_job, job_waits
 from gosched.master.api.forecast import MAX_SPECS, forecast
 from gosched.master.api.redaction import detail_for, explanation_for, job_for, plan_for, reserved_for, row_for, wait_for
-from gosched.master.api.rules import changed_queues, changed_quotas, changed_since, is_repeat, rules_etag, tried
+from gosched.master.api.rules import changed_queues, changed_quotas, changed_since, rules_etag, tried
 from gosched.master.api.status import StatusReader
 from gosched.master.api.status_digest import StatusDigest
 from gosched.master.base.access import Access
 from gosched.master.base.callers import Caller
-from gosched.master.base.errors import accepted, check_request_id, invalid, not_found, parsed, unmet
+from gosched.master.base.errors import accepted, invalid, not_found, parsed, unmet
 from gosched.master.base.job_changes import JobChanges
 from gosched.master.base.leadership import Leadership
 from gosched.master.base.proposals import Proposals
@@ -97,21 +97,26 @@ class SchedulerService(scheduler_pb2_grpc.SchedulerServiceServicer):
     rules: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def SubmitJob(self, request: scheduler_pb2.SubmitJobRequest, context: Any) -> scheduler_pb2.SubmitJobResponse:
-        check_request_id(request)
         spec = spec_of(request.spec)
-        self.access.check_submission(context.caller, spec)
         traced = context_of_call(context.invocation_metadata())
-        with submission(self.traces, traced) as call:
-            async with self.admissions.submission(spec, request.client_id, request.request_id) as admitted:
-                command = _from_submitter(admitted.command, self.replication.state, request.user, context.caller)
-                command = _in_trace(command, self.replication.state, traced, self.traces)
+        warnings: list[str] = []
+
+        async def change() -> Accepted:
+            self.access.check_submission(context.caller, spec)
+            async with self.admissions.submission(spec) as admitted:
+                state = self.replication.state
+                command = _from_submitter(admitted.command, self.access, state, request.user, context.caller)
+                command = _in_trace(command, state, traced, self.traces)
+                warnings.extend([admitted.warning] if admitted.warning else [])
                 call.propose()
-                taken = await self._change(command, request)
+                return await self._change(command, request)
+
+        with submission(self.traces, traced) as call:
+            taken = await self.proposals.once(request, change)
             call.taken(self.replication.state.jobs.get(taken.subject), unchanged=taken.unchanged)
-        warnings = self.cycles.warnings(spec)
         return scheduler_pb2.SubmitJobResponse(
             job_id=taken.subject,
-            warnings=[admitted.warning, *warnings] if admitted.warning else warnings,
+            warnings=[*warnings, *self.cycles.warnings(spec)],
             unchanged=taken.unchanged,
             revision=self.replication.state.revision,
         )
@@ -124,7 +129,8 @@ class SchedulerService(scheduler_pb2_grpc.SchedulerServiceServicer):
 
         def named(command: SubmitJob) -> SubmitJob:
             state = self.replication.state
-            return _in_trace(_from_submitter(command, state, request.user, caller), state, traced, self.traces)
+            command = _from_submitter(command, self.access, state, request.user, caller)
+            return _in_trace(command, state, traced, self.traces)
 
         def check(spec: JobSpec) -> None:
             self.access.check_submission(caller, spec)
@@ -136,10 +142,13 @@ class SchedulerService(scheduler_pb2_grpc.SchedulerServiceServicer):
         return await read_jobs(request)
 
     async def CancelJob(self, request: scheduler_pb2.CancelJobRequest, context: Any) -> scheduler_pb2.CancelJobResponse:
-        job_id = self._changeable(request, context.caller)
-        if found := check_line("reason", request.reason):
-            raise invalid(str(found))
-        taken = await self._change(CancelJob(job_id=job_id, reason=request.reason), request)
+        async def change() -> Accepted:
+            job_id = self._changeable(request, context.caller)
+            if found := check_line("reason", request.reason):
+                raise invalid(str(found))
+            return await self._change(CancelJob(job_id=job_id, reason=request.reason), request)
+
+        taken = await self.proposals.once(request, change)
         return scheduler_pb2.CancelJobResponse(
             job_id=taken.subject, unchanged=taken.unchanged, revision=self.replication.state.revision
         )
@@ -151,12 +160,16 @@ class SchedulerService(scheduler_pb2_grpc.SchedulerServiceServicer):
             action = Action(request.action)
         except ValueError as error:
             raise invalid(f"this version knows no action {request.action}") from error
-        job_id = self._changeable(request, context.caller)
-        if action is not Action.SCALE and request.tasks:
-            raise invalid(f"a number of tasks is of scale, not of {action.name.lower()}")
-        if action is Action.SCALE:
-            self._check_scalable(job_id)
-        taken = await self._change(ControlJob(job_id=job_id, action=action, tasks=request.tasks), request)
+
+        async def change() -> Accepted:
+            job_id = self._changeable(request, context.caller)
+            if action is not Action.SCALE and request.tasks:
+                raise invalid(f"a number of tasks is of scale, not of {action.name.lower()}")
+            if action is Action.SCALE:
+                self._check_scalable(job_id)
+            return await self._change(ControlJob(job_id=job_id, action=action, tasks=request.tasks), request)
+
+        taken = await self.proposals.once(request, change)
         return scheduler_pb2.ControlJobResponse(
             job_id=taken.subject, unchanged=taken.unchanged, revision=self.replication.state.revision
         )
@@ -203,6 +216,8 @@ class SchedulerService(scheduler_pb2_grpc.SchedulerServiceServicer):
     async def ListJobs(self, request: scheduler_pb2.ListJobsRequest, context: Any) -> scheduler_pb2.ListJobsResponse:
         query = parsed(request, JobQuery)
         await self.proposals.barrier()
+        if query.parent:
+            query = replace(query, parent=self.access.find_job(context.caller, Permission.VIEW_JOB, query.parent).id)
         state, explanations, noted = self.replication.state, self.cycles.explanations, self.noted()
         lists, sees = self.access.lists(context.caller), self.access.sees(context.caller)
         seen, words = self._seen_jobs(context.caller), self.access.wording(context.caller)
@@ -214,7 +229,8 @@ class SchedulerService(scheduler_pb2_grpc.SchedulerServiceServicer):
         def whole(job: Job) -> Job:
             return job_for(job, seen, words)
 
-        return await list_jobs(state, query, row, whole, lists=lists, sees=sees)
+        viewer = self.access.viewer(context.caller)
+        return await list_jobs(state, query, row, whole, lists=lists, sees=sees, viewer=viewer)
 
     async def StreamJobLogs(
         self, request: scheduler_pb2.StreamJobLogsRequest, context: Any
@@ -229,7 +245,7 @@ class SchedulerService(scheduler_pb2_grpc.SchedulerServiceServicer):
     ) -> AsyncIterator[scheduler_pb2.ExecResponse]:
         start = await start_of(requests)
         job = await self._fresh_job(start.job, context.caller, Permission.EXEC)
-        responses = self.execs.run(job, start, requests)
+        responses = self.execs.run(job, start, requests, context.caller.name)
         async for response in self._while_allowed(context.caller, Permission.EXEC, job, responses):
             yield response
 
@@ -289,15 +305,20 @@ class SchedulerService(scheduler_pb2_grpc.SchedulerServiceServicer):
         window = parsed(request.window, Window)
         if bool(window.nodes) == bool(request.resources):
             raise invalid("give the nodes of the window, or the resources that nodes are chosen for")
-        await self.proposals.barrier()
+
+        async def change() -> Accepted:
+            await self.proposals.barrier()
+            state = self.replication.state
+            async with self.windows:  # so that no two windows are given the same nodes
+                nodes = (
+                    named_nodes(state, window.nodes)
+                    if window.nodes
+                    else chosen_nodes(state, dict(request.resources), window)
+                )
+                return await self._change(SetWindow(window=replace(window, nodes=nodes)), request)
+
+        await self.proposals.once(request, change)
         state = self.replication.state
-        async with self.windows:  # so that no two windows are given the same nodes
-            nodes = (
-                named_nodes(state, window.nodes)
-                if window.nodes
-                else chosen_nodes(state, dict(request.resources), window)
-            )
-            await self._change(SetWindow(window=replace(window, nodes=nodes)), request)
         answer = scheduler_pb2.SetWindowResponse(revision=state.revision)
         made = state.windows.get(window.name)
         if made is not None:  # else dropped since: this is the repeat of an old request
@@ -309,7 +330,7 @@ class SchedulerService(scheduler_pb2_grpc.SchedulerServiceServicer):
     async def DropWindow(
         self, request: scheduler_pb2.DropWindowRequest, context: Any
     ) -> scheduler_pb2.DropWindowResponse:
-        await self._change(DropWindow(name=request.name), request)
+        await self.proposals.once(request, lambda: self._change(DropWindow(name=request.name), request))
         return scheduler_pb2.DropWindowResponse(revision=self.replication.state.revision)
 
     async def ListReservations(
@@ -320,8 +341,7 @@ class SchedulerService(scheduler_pb2_grpc.SchedulerServiceServicer):
         return to_message(reserved, scheduler_pb2.ListReservationsResponse)
 
     async def SetClock(self, request: scheduler_pb2.SetClockRequest, context: Any) -> scheduler_pb2.SetClockResponse:
-        check_request_id(request)
-        taken = await self.keeper.set_back(request.client_id, request.request_id)
+        taken = await self.proposals.once(request, lambda: self.keeper.set_back(request.client_id, request.request_id))
         state = self.replication.state
         return scheduler_pb2.SetClockResponse(
             from_ms=int(taken.subject), to_ms=state.clock_ms, unchanged=taken.unchanged, revision=state.revision
@@ -345,18 +365,26 @@ class SchedulerService(scheduler_pb2_grpc.SchedulerServiceServicer):
         request: scheduler_pb2.SetQueuesRequest | scheduler_pb2.SetQuotasRequest,
         check: Callable[[], None] | None,
     ) -> Accepted:
-        """Propose queues or quotas, unless they have changed since the caller read them, or this is a try. `check`
+        """Propose queues or quotas once, unless they have changed since the caller read them, or this is a try. `check`
         raises ApiError for a change that the caller may not make; it is made to the very state that was looked at.
         Raises ApiError."""
+        return await self.proposals.once(request, lambda: self._change_rules_now(command, request, check))
+
+    async def _change_rules_now(
+        self,
+        command: _Rules,
+        request: scheduler_pb2.SetQueuesRequest | scheduler_pb2.SetQuotasRequest,
+        check: Callable[[], None] | None,
+    ) -> Accepted:
         async with self.rules:
             if not (request.if_match or request.dry_run or check):
                 return await self._change(command, request)
             epoch = self.leadership.epoch
             await self.proposals.barrier()
             state = self.replication.state
-            if check is not None:  # of a repeat, too: its answer may be forgotten before it is asked for
+            if check is not None:
                 check()
-            if request.if_match not in ("", rules_etag(command, state)) and not is_repeat(state, request):
+            if request.if_match not in ("", rules_etag(command, state)):
                 raise changed_since()
             if request.dry_run:
                 return accepted(tried(state, command))
@@ -364,7 +392,6 @@ class SchedulerService(scheduler_pb2_grpc.SchedulerServiceServicer):
 
     async def _change(self, command: Body, request: _Change, *, epoch: int = 0) -> Accepted:
         """Propose a user's command; `epoch`: of the leader that may carry it out, 0: of any. Raises ApiError."""
-        check_request_id(request)
         if not isinstance(command, SubmitJob) and request.ByteSize() > MAX_RULES_BYTES:
             raise invalid(f"they take {request.ByteSize()} bytes together; at most {MAX_RULES_BYTES} fit in one change")
         return accepted(
@@ -376,7 +403,7 @@ class SchedulerService(scheduler_pb2_grpc.SchedulerServiceServicer):
     async def _fresh_job(self, id_or_name: str, caller: Caller, permission: Permission) -> Job:
         """Return the job. Raises ApiError, also where the caller may not do this with it."""
         await self.proposals.barrier()
-        return self.access.check_job(caller, permission, self.replication.state.find_job(id_or_name), id_or_name)
+        return self.access.find_job(caller, permission, id_or_name)
 
     def _while_allowed(
         self, caller: Caller, permission: Permission, job: Job, stream: AsyncIterator[T]
@@ -389,11 +416,9 @@ class SchedulerService(scheduler_pb2_grpc.SchedulerServiceServicer):
     ) -> str:
         """Return what the command calls the job: its id, so that a name cannot come to mean another one meanwhile. The
         repeat of a request keeps its words. Raises ApiError where the caller may not change it."""
-        state = self.replication.state
-        job = state.find_job(request.job)
         if self.access.identity(caller) is None:
             return request.job
-        return self.access.check_job(caller, Permission.CHANGE_JOB, job, request.job).id
+        return self.access.find_job(caller, Permission.CHANGE_JOB, request.job).id
 
     def _check_queues(self, caller: Caller, queues: tuple[Queue, ...], quotas: tuple[Quota, ...] | None) -> None:
         """Raises ApiError unless the caller may change each queue that would be another one. One within a queue may
@@ -423,15 +448,15 @@ class SchedulerService(scheduler_pb2_grpc.SchedulerServiceServicer):
         return lambda job_id: (job := jobs.get(job_id)) is not None and lists(job_object(job))
 
 
-def _from_submitter(command: SubmitJob, state: ClusterState, user: str, caller: Caller) -> SubmitJob:
-    """Return the command with who submits it. Raises ApiError."""
+def _from_submitter(command: SubmitJob, access: Access, state: ClusterState, user: str, caller: Caller) -> SubmitJob:
+    """Return the command with who submits it, and what of it the submitter does not see. Raises ApiError."""
     if state.feature_level < FeatureLevel.BOUNDED:
         return command
     authenticated = caller.role is Role.CLIENT and bool(caller.name)
     user = caller.name if authenticated else user
     if user and (found := check_id("user", user)):
         raise invalid(str(found))
-    return replace(command, user=user, authenticated=authenticated)
+    return replace(command, user=user, authenticated=authenticated, unseen=access.unseen(caller, command.spec))
 
 
 def _in_trace(

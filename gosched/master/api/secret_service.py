@@ -10,15 +10,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from gosched.core.access import Object, Permission
+from gosched.core.commands.command import Body
 from gosched.core.commands.secrets import DeleteSecret, ResealSecret, SetSecret
 from gosched.core.features import FeatureLevel
 from gosched.core.limits import MAX_NAME_LENGTH, MAX_SECRET_VALUE_BYTES
+from gosched.core.outcome import Accepted
 from gosched.core.records.secret import Secret
 from gosched.core.rules.finding import Finding
 from gosched.core.rules.values import check_name
 from gosched.master.base.access import Access
 from gosched.master.base.callers import Caller
-from gosched.master.base.errors import accepted, check_request_id, invalid, unmet
+from gosched.master.base.errors import accepted, invalid, unmet
 from gosched.master.base.leadership import Leadership
 from gosched.master.base.proposals import Proposals
 from gosched.master.base.secret_keys import SecretKeys
@@ -41,22 +43,21 @@ class SecretService(secret_pb2_grpc.SecretServiceServicer):
     keys: SecretKeys
 
     async def SetSecret(self, request: secret_pb2.SetSecretRequest, context: Any) -> secret_pb2.SetSecretResponse:
-        self._check_change(request, context.caller)
-        size = len(request.value)
-        if not 0 < size <= MAX_SECRET_VALUE_BYTES:
-            raise invalid(f"the value has {size} bytes; 1 to {MAX_SECRET_VALUE_BYTES} are allowed")
-        identity = self.access.identity(context.caller)
-        command = SetSecret(
-            tenant=request.tenant,
-            name=request.name,
-            user=identity.user if identity is not None else "",
-            **self._sealed(request.tenant, request.name, request.value, self.keys.needed().first),
-        )
-        taken = accepted(
-            await self.proposals.propose(
-                command, epoch=self.leadership.epoch, client_id=request.client_id, request_id=request.request_id
+        async def change() -> Accepted:
+            self._check_change(request, context.caller)
+            size = len(request.value)
+            if not 0 < size <= MAX_SECRET_VALUE_BYTES:
+                raise invalid(f"the value has {size} bytes; 1 to {MAX_SECRET_VALUE_BYTES} are allowed")
+            identity = self.access.identity(context.caller)
+            command = SetSecret(
+                tenant=request.tenant,
+                name=request.name,
+                user=identity.user if identity is not None else "",
+                **self._sealed(request.tenant, request.name, request.value, self.keys.needed().first),
             )
-        )
+            return await self._change(command, request)
+
+        taken = await self.proposals.once(request, change)
         version = int(taken.subject) if taken.subject.isdecimal() else 0
         return secret_pb2.SetSecretResponse(version=version, revision=self.replication.state.revision)
 
@@ -83,15 +84,11 @@ class SecretService(secret_pb2_grpc.SecretServiceServicer):
     async def DeleteSecret(
         self, request: secret_pb2.DeleteSecretRequest, context: Any
     ) -> secret_pb2.DeleteSecretResponse:
-        self._check_change(request, context.caller)
-        accepted(
-            await self.proposals.propose(
-                DeleteSecret(tenant=request.tenant, name=request.name),
-                epoch=self.leadership.epoch,
-                client_id=request.client_id,
-                request_id=request.request_id,
-            )
-        )
+        async def change() -> Accepted:
+            self._check_change(request, context.caller)
+            return await self._change(DeleteSecret(tenant=request.tenant, name=request.name), request)
+
+        await self.proposals.once(request, change)
         return secret_pb2.DeleteSecretResponse(revision=self.replication.state.revision)
 
     async def RotateSecrets(
@@ -120,6 +117,13 @@ class SecretService(secret_pb2_grpc.SecretServiceServicer):
             key_id=keyring.first.id, resealed=resealed, revision=self.replication.state.revision
         )
 
+    async def _change(self, command: Body, request: _Change) -> Accepted:
+        return accepted(
+            await self.proposals.propose(
+                command, epoch=self.leadership.epoch, client_id=request.client_id, request_id=request.request_id
+            )
+        )
+
     def _is_old(self, secret: Secret, key: Key) -> bool:
         return secret.key_id != key.id or secret.cluster_id != self.replication.state.cluster_id
 
@@ -130,7 +134,6 @@ class SecretService(secret_pb2_grpc.SecretServiceServicer):
 
     def _check_change(self, request: _Change, caller: Caller) -> None:
         """Raises ApiError unless the caller may change this secret."""
-        check_request_id(request)
         _check(check_name("tenant", request.tenant[: MAX_NAME_LENGTH + 1]))
         _check(check_name("secret name", request.name[: MAX_NAME_LENGTH + 1]))
         self.access.check(caller, Permission.SET_SECRET, Object(tenant=request.tenant))

@@ -1,6 +1,7 @@
-"""`gosched-master --restore FILE` and `--restore-from DIR`: a data directory is filled, and nothing is run.
+"""`gosched-master --restore FILE`, `--restore-from DIR` and `--skip-command MARK`: a data directory is filled, or one
+command of its log skipped, and nothing is run.
 
-Invariant: nothing is written unless the directory is empty, and the operator has named what may be lost.
+Invariant: a directory is filled only if it is empty, and the operator has named what may be lost.
 """
 
 from __future__ import annotations
@@ -21,8 +22,10 @@ from gosched.replication.disk.damage import DamagedLog
 from gosched.replication.disk.disk import DiskFailed, InUse
 from gosched.replication.interface import ReplicaFailed
 from gosched.replication.replica_config import ReplicaConfig
+from gosched.replication.skipping import CannotSkip, skip
 from gosched.wire.backup_file import read_from
 from gosched.wire.backup_seal import BadBackup, read_secret
+from gosched.wire.batch import UnknownSchema
 
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?")
 
@@ -123,3 +126,11 @@ class Restoration:
         config = ReplicaConfig.from_settings(settings)
         last = restore(source, config)
         return f"{config.folder} holds the log of {source} up to entry {last}. Start this master once all are restored"
+
+
+def skip_command(settings: MasterSettings, mark: str) -> str:
+    """Skip the command of a mark in this master's log; return what was done, in one line. Raises ReplicaFailed."""
+    try:
+        return skip(ReplicaConfig.from_settings(settings), mark)
+    except (CannotSkip, DamagedLog, UnknownSchema, InUse, DiskFailed) as error:
+        raise ReplicaFailed(f"nothing is skipped: {error}") from error

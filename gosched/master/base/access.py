@@ -9,10 +9,10 @@ Invariant: a call is judged by the state of the master that serves it; what has 
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Hashable, Iterable
 from dataclasses import replace
+from itertools import islice
 from typing import Any, TypeVar
 
 import grpc
@@ -24,13 +24,16 @@ from gosched.core.access import (
     Limit,
     Object,
     Permission,
+    Scopes,
     is_in_tenant,
+    is_own_tenant,
     job_object,
     may,
     may_run_as,
     may_set_quota,
     may_somewhere,
     names,
+    seen_scopes,
     sees_all,
 )
 from gosched.core.features import FeatureLevel
@@ -38,19 +41,23 @@ from gosched.core.limits import MAX_NAME_LENGTH
 from gosched.core.records.access import Binding
 from gosched.core.records.job import Job
 from gosched.core.records.tenant import Quota
+from gosched.core.request_ids import user_mark
 from gosched.core.spec.job_spec import JobSpec
 from gosched.core.spec.secret_use import secret_names
 from gosched.core.state.cluster_state import ClusterState
+from gosched.core.state.job_names import meant, which_one
 from gosched.identity.claims import VerifiedToken
 from gosched.identity.oidc import OidcVerifier
 from gosched.master.base.callers import Caller, denied
-from gosched.master.base.errors import ApiError, not_found
+from gosched.master.base.errors import ApiError, invalid, not_found
 from gosched.master.base.methods import Needs, method_of
 from gosched.master.base.tokens import bearer, find, is_ours, shown
 from gosched.replication.interface import Replication
 from gosched.wire.roles import Role
 
 GUARD_S = 1.0  # between two looks at whether a stream may go on
+MAX_NAMESAKES = 1_000  # jobs of one name and tenant that are looked at for one that a caller sees
+MAX_TEXT = 2 * MAX_NAME_LENGTH + 1  # of what a job is called, in a refusal
 MAX_REMEMBERED = 16_384  # users whose bindings are at hand
 
 #: Those that are on one job, queue or tenant.
@@ -71,7 +78,10 @@ Sees = Callable[[Object], bool]
 Wording = Callable[[str], str]
 #: Stands in lines for people where the name of a job was that the reader does not see.
 HIDDEN = "a job of another tenant"
-_WORD = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9._-]*[A-Za-z0-9_])?")
+#: A job as `name_beside` calls it, or an id alone.
+_NAMED = re.compile(
+    r"(?:(?P<tenant>[\w.-]+)/)?[\w.-]+ \((?P<beside>j-[0-9a-z]+(?:\.[0-9]+)*)\)|(?P<id>\bj-[0-9a-z]+(?:\.[0-9]+)*)"
+)
 
 
 class Access:
@@ -171,7 +181,7 @@ class Access:
         gets none of its answers, and spoils none."""
         if not getattr(request, "request_id", "") or not hasattr(request, "client_id") or self.identity(caller) is None:
             return
-        mark = f"{hashlib.sha256(caller.name.encode()).hexdigest()[:16]} "
+        mark = user_mark(caller.name)
         if not request.client_id.startswith(mark) and len(request.client_id) <= MAX_NAME_LENGTH:
             request.client_id = (mark + request.client_id)[:MAX_NAME_LENGTH]
 
@@ -190,8 +200,10 @@ class Access:
             mine = self._mine[key] = tuple([one for one in everything if names(one, identity)])
         return mine
 
-    def check_method(self, caller: Caller, method: str) -> None:
-        """Raises ApiError unless the caller may make this call, on some object at least."""
+    def check_method(self, caller: Caller, method: str, request: Any = None) -> None:
+        """Raises ApiError unless the caller may make this call, on some object at least. The repeat of a request that
+        was answered before (see Proposals.once) is let through: it changes nothing, and its answer is its user's; the
+        change itself may have taken the permission away."""
         needs = method_of(method).needs
         if needs is Needs.NOTHING:
             return
@@ -200,9 +212,18 @@ class Access:
             return
         if needs is Needs.MACHINE:
             raise denied(f"no rule lets users call {method.rpartition('/')[2]}")
+        if self._was_answered(request):
+            return
         judge = may_somewhere if needs in _ON_OBJECTS else may
         if not judge(self.bindings_of(identity), identity, needs):
             raise self._refusal(identity, needs)
+
+    def _was_answered(self, request: Any) -> bool:
+        client, number = getattr(request, "client_id", ""), getattr(request, "request_id", "")
+        if not number:
+            return False
+        numbers = (number, *[f"{number}/{place}" for place in range(len(getattr(request, "specs", ())))])  # of a batch
+        return any(self._replication.state.answer_to(client, each) is not None for each in numbers)
 
     def may(self, caller: Caller, permission: Permission, on: Object = CLUSTER) -> bool:
         """Return whether the caller may do this. Raises ApiError for a token that has ended."""
@@ -226,9 +247,28 @@ class Access:
             return
         if any(secret_names(group.secrets, group.isolation.registry) for group in spec.groups):
             self.check(caller, Permission.USE_SECRET, Object(tenant=spec.tenant))
+        self._check_apart(caller, spec)
         for account in dict.fromkeys(group.isolation.user for group in spec.groups):
             if account and not may_run_as(self.bindings_of(identity), identity, on, account):
                 raise denied(f"{identity.user} may not run tasks as the account {account[:MAX_NAME_LENGTH]!a}")
+
+    def unseen(self, caller: Caller, spec: JobSpec) -> tuple[str, ...]:
+        """Return which of the jobs that a job waits for its submitter does not see: they would tell it how they end."""
+        state, sees = self._replication.state, self.sees(caller)
+        if sees is None:
+            return ()
+        found = [(wanted.job, state.find_job(wanted.job, spec.tenant)) for wanted in spec.after]
+        return tuple([name for name, job in found if job is not None and not sees(job_object(job))])
+
+    def _check_apart(self, caller: Caller, spec: JobSpec) -> None:
+        """Raises ApiError for a job that keeps away from jobs of a tenant that its submitter does not see: where it
+        runs would tell where they do."""
+        if (sees := self.sees(caller)) is None:
+            return
+        for rule in [rule for group in spec.groups for rule in group.anti_affinity]:
+            tenant = rule.job.rpartition("/")[0]
+            if tenant and tenant != spec.tenant and not sees(Object(tenant=tenant)):
+                raise denied(f"{caller.name} may not keep away from jobs of tenant {tenant[:MAX_NAME_LENGTH]}")
 
     def lists_secrets(self, caller: Caller, tenant: str) -> bool:
         """Return whether the caller may know the names of a tenant's secrets."""
@@ -240,18 +280,42 @@ class Access:
         if not self.lists_secrets(caller, tenant):
             self.check(caller, Permission.USE_SECRET, Object(tenant=tenant))
 
-    def check_job(self, caller: Caller, permission: Permission, job: Job | None, asked: str) -> Job:
-        """Return the job. Raises ApiError where there is none, or none that the caller sees, and where the caller may
-        not do this with it. `asked`: what the caller called the job."""
-        problem = f"there is no job {asked[:MAX_NAME_LENGTH]!a}"
+    def find_job(self, caller: Caller, permission: Permission, asked: str) -> Job:
+        """Return the job that a caller means by an id, TENANT/NAME or a name. Raises ApiError where there is none that
+        the caller sees, and where the caller may not do this with it."""
+        job = self.seen_job(caller, asked)
         if job is None:
-            raise not_found(problem)
-        on = job_object(job)
-        if not (self.lists_others or self.may(caller, Permission.VIEW_JOB, on)):
-            hidden = f"{caller.name} may not see job {job.id} of tenant {on.tenant}, queue {on.queue}"
-            raise not_found(problem, audited=f"{hidden}, for {permission.value}")
-        self.check(caller, permission, on)
+            problem, hidden = f"there is no job {asked[:MAX_TEXT]!a}", self._replication.state.find_job(asked)
+            if hidden is None:
+                raise not_found(problem)
+            on = job_object(hidden)
+            why = f"{caller.name} may not see job {hidden.id} of tenant {on.tenant}, queue {on.queue}"
+            raise not_found(problem, audited=f"{why}, for {permission.value}")
+        self.check(caller, permission, job_object(job))
         return job
+
+    def seen_job(self, caller: Caller, asked: str) -> Job | None:
+        """Return the job that a caller means, None: there is none that it sees. A name means a job of its own tenants,
+        else one of any tenant; one that lives, else the newest. Raises ApiError for the name of several live jobs.
+
+        Jobs that the caller does not see count for nothing: whatever they are called, the answer is the same."""
+        there, sees = self._replication.state.jobs_named(asked), self.sees(caller)
+        seen = there if sees is None else [job for job in [self._newest_seen(one, sees) for one in there] if job]
+        if not seen and self.lists_others:
+            seen = there
+        if len(seen) > 1 and (identity := self.identity(caller)) is not None:
+            mine = self.bindings_of(identity)
+            seen = [job for job in seen if is_own_tenant(mine, identity, job.spec.tenant)] or seen
+        found = meant(seen)
+        if len(found) > 1:
+            raise invalid(which_one(asked, found))
+        return found[0] if found else None
+
+    def _newest_seen(self, job: Job, sees: Sees) -> Job | None:
+        """Return the job, or where it is not seen the newest that has its name in its tenant and is."""
+        jobs, names = self._replication.state.jobs, self._replication.state.names
+        others = islice(names.namesakes(job.spec.tenant, job.spec.name), MAX_NAMESAKES)
+        return next((one for one in [job, *(jobs[other] for other in others)] if sees(job_object(one))), None)
 
     def check_quota(self, caller: Caller, quota: Quota) -> None:
         """Raises ApiError unless the caller may give this quota to its tenant."""
@@ -279,18 +343,32 @@ class Access:
         """Return the same for listings, which may show jobs of other tenants without what is in them."""
         return None if self.lists_others else self.sees(caller)
 
+    def seen_scopes(self, caller: Caller) -> Scopes:
+        """Return what jobs the caller sees, for queries of the history."""
+        identity = self.identity(caller)
+        if identity is None or self.sees(caller) is None:
+            return None
+        return seen_scopes(self.bindings_of(identity), identity)
+
+    def listed_scopes(self, caller: Caller) -> Scopes:
+        """Return the same for listings."""
+        return None if self.lists_others else self.seen_scopes(caller)
+
     def wording(self, caller: Caller) -> Wording:
         """Return what puts HIDDEN in the place of names and ids of jobs that the caller does not see, in a line for
-        people."""
+        people. It looks for ids alone, which nobody guesses: of a word that happens to be the name of a hidden job the
+        caller could tell that there is such a job."""
         lists, state = self.lists(caller), self._replication.state
         if lists is None:
             return str
 
         def hide(found: re.Match[str]) -> str:
-            job = state.find_job(found[0])
-            return found[0] if job is None or lists(job_object(job)) else HIDDEN
+            tenant, job = found["tenant"], state.jobs.get(found["beside"] or found["id"])
+            if job is not None:
+                return found[0] if lists(job_object(job)) else HIDDEN
+            return found[0] if not tenant or lists(Object(tenant=tenant)) else HIDDEN
 
-        return lambda text: _WORD.sub(hide, text)
+        return lambda text: _NAMED.sub(hide, text)
 
     def is_in(self, caller: Caller, tenant: str) -> bool:
         """Return whether the caller has a role in a tenant."""

@@ -130,6 +130,7 @@ class Audited:
                 code=code.name,
                 reason=reason,
                 request_id=getattr(self.request, "request_id", ""),
+                unchanged=error is None and _is_unchanged(self.answer),
             )
         )
 
@@ -168,6 +169,12 @@ def _roles(caller: Caller | None) -> str:
 def _is_refusal(error: BaseException) -> bool:
     """Return whether a call was refused; one may have been told that what it asked for is not there."""
     return _code_of(error) in REFUSALS or (isinstance(error, ApiError) and bool(error.audited))
+
+
+def _is_unchanged(answer: Any) -> bool:
+    """Return whether an answer says that nothing was changed; of several jobs, for each."""
+    outcomes = getattr(answer, "outcomes", ())
+    return all(one.unchanged for one in outcomes) if outcomes else bool(getattr(answer, "unchanged", False))
 
 
 def _code_of(error: BaseException) -> grpc.StatusCode:

@@ -10,7 +10,9 @@ Invariant: only a master's word counts for another caller.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar
@@ -19,7 +21,7 @@ import grpc
 
 from gosched.core.limits import MAX_NAME_LENGTH
 from gosched.core.records.access import LOCAL
-from gosched.master.base.errors import ApiError
+from gosched.master.base.errors import ApiError, busy
 from gosched.master.base.local_accounts import LocalUser
 from gosched.master.base.methods import method_of
 from gosched.wire.certificates import names_of, names_of_call
@@ -99,6 +101,34 @@ class ServedCall:
 
     def invocation_metadata(self) -> tuple[tuple[str, str], ...]:
         return self.metadata
+
+
+class Shares:
+    """Places of one kind that callers take at the same time. One may hold as many as it leaves free, so whatever one
+    caller does, another that holds few finds a place. `what`: plural, for the refusal."""
+
+    def __init__(self, most: int, what: str) -> None:
+        self._most = most
+        self._what = what
+        self._held = Counter[str]()
+
+    @contextmanager
+    def place(self, caller: str) -> Iterator[None]:
+        """Hold a place for the time of the block. Raises ApiError."""
+        free = self._most - self._held.total()
+        if free <= 0:
+            raise busy(f"{self._most} {self._what} on this master already: try again later")
+        if self._held[caller] >= free:
+            raise busy(
+                f"{self._held[caller]} {self._what} of {caller or 'callers without a name'}, {free} may be opened, and"
+                " a caller holds as many as it leaves: end some first"
+            )
+        self._held[caller] += 1
+        try:
+            yield
+        finally:
+            self._held[caller] -= 1
+            self._held += Counter()  # without zeros
 
 
 #: What a master asks for itself.

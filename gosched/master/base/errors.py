@@ -22,6 +22,13 @@ _GRPC = {
     Code.STALE_INCARNATION: grpc.StatusCode.FAILED_PRECONDITION,
     Code.CONFLICT: grpc.StatusCode.FAILED_PRECONDITION,
     Code.EXHAUSTED: grpc.StatusCode.RESOURCE_EXHAUSTED,
+    Code.MACHINE_BUG: grpc.StatusCode.INTERNAL,
+    Code.OUT_OF_TIME: grpc.StatusCode.FAILED_PRECONDITION,
+}
+
+_REASONS = {
+    Code.MACHINE_BUG: RefusalReason.MACHINE_BUG,
+    Code.OUT_OF_TIME: RefusalReason.REQUEST_OUT_OF_TIME,
 }
 
 HTTP_STATUS = {
@@ -34,6 +41,7 @@ HTTP_STATUS = {
     grpc.StatusCode.ABORTED: 412,
     grpc.StatusCode.UNIMPLEMENTED: 501,
     grpc.StatusCode.RESOURCE_EXHAUSTED: 429,
+    grpc.StatusCode.INTERNAL: 500,
     grpc.StatusCode.UNAVAILABLE: 503,
     grpc.StatusCode.DEADLINE_EXCEEDED: 504,
 }
@@ -83,8 +91,17 @@ def busy(detail: str) -> ApiError:
 def accepted(outcome: Outcome) -> Accepted:
     """Return the outcome. Raises ApiError for a rejection."""
     if isinstance(outcome, Rejected):
-        raise ApiError(_GRPC[outcome.code], outcome.detail, reason=RefusalReason.REJECTED)
+        reason = _REASONS.get(outcome.code, RefusalReason.REJECTED)
+        raise ApiError(_GRPC[outcome.code], outcome.detail, reason=reason)
     return outcome
+
+
+def tried(outcome: Outcome) -> Accepted:
+    """Return the outcome of what a leader repeats by itself. One that met a bug has changed nothing, and is no reason
+    to lead no more. Raises ApiError for another rejection."""
+    if isinstance(outcome, Rejected) and outcome.code is Code.MACHINE_BUG:
+        return Accepted(unchanged=True)
+    return accepted(outcome)
 
 
 def parsed(message: Message, kind: type[R]) -> R:

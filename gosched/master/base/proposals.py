@@ -1,24 +1,28 @@
 """Proposals of this master: stamped by the state's clock, timed, and turned into API errors when they fail.
 
-Invariant: times enter the log here and nowhere else.
+Invariant: times enter the log here and nowhere else; and each change that users ask for goes through `once`, so that no
+precondition refuses the repeat of a request that has taken effect.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import Protocol
 
 from gosched.core.commands.command import LEVEL_OF, Body, Command
 from gosched.core.commands.jobs import SubmitJob
 from gosched.core.features import FeatureLevel
-from gosched.core.outcome import Outcome
+from gosched.core.outcome import Accepted, Outcome
 from gosched.core.rules.jobs import check_job
 from gosched.master.base.clock import Clock
-from gosched.master.base.errors import invalid, unavailable, unmet
+from gosched.master.base.errors import accepted, check_request_id, invalid, unavailable, unmet
 from gosched.replication.interface import ProposalFailed, Replication
+from gosched.state_machine.answers import outcome_of
 
 TIMEOUT_S = 10.0
+MAX_UNSETTLED = 10_000  # requests whose proposals failed, or go on; the oldest are forgotten
 
 _without_barrier: ContextVar[bool] = ContextVar("without_barrier", default=False)
 
@@ -33,6 +37,13 @@ def reads_without_barrier() -> Iterator[None]:
         _without_barrier.reset(token)
 
 
+class Named(Protocol):
+    """A request that may be repeated: its answer is remembered under its two ids."""
+
+    client_id: str
+    request_id: str
+
+
 class Proposals:
     """The way into the log. `committed` is told how many seconds each proposal took."""
 
@@ -40,6 +51,25 @@ class Proposals:
         self._replication = replication
         self._clock = clock
         self._committed = committed
+        self._unsettled: dict[tuple[str, str], None] = {}  # requests that may be in the log, and not applied yet
+
+    async def once(self, request: Named, change: Callable[[], Awaitable[Accepted]]) -> Accepted:
+        """Return the first answer to a request that was answered before, else what `change` returns. What that looks at
+        before it proposes (permissions, If-Match, levels, who is connected) is of no account to a repeat. Raises
+        ApiError: also the first answer, where it was a refusal."""
+        check_request_id(request)
+        if (request.client_id, request.request_id) in self._unsettled:
+            await self.barrier()
+        first = self.first_answer(request)
+        return accepted(first) if first is not None else await change()
+
+    def first_answer(self, request: object) -> Outcome | None:
+        """Return what was answered before to a request of these ids; None: nothing, or it has none."""
+        client_id, request_id = getattr(request, "client_id", ""), getattr(request, "request_id", "")
+        if not request_id or getattr(request, "dry_run", False):
+            return None
+        found = self._replication.state.answer_to(client_id, request_id)
+        return outcome_of(found) if found is not None else None
 
     async def propose(
         self, body: Body, *, epoch: int = 0, client_id: str = "", request_id: str = "", timeout_s: float = TIMEOUT_S
@@ -79,10 +109,17 @@ class Proposals:
 
     async def propose_all(self, commands: Sequence[Command], *, timeout_s: float = TIMEOUT_S) -> list[Outcome]:
         started = self._clock.monotonic_s()
+        asked = [(command.client_id, command.request_id) for command in commands if command.request_id]
+        for ids in asked:
+            self._unsettled[ids] = None
+        while len(self._unsettled) > MAX_UNSETTLED:
+            del self._unsettled[next(iter(self._unsettled))]
         try:
             outcomes = await self._replication.propose(commands, timeout_s=timeout_s)
         except ProposalFailed as failed:
             raise unavailable(str(failed)) from failed
+        for ids in asked:
+            self._unsettled.pop(ids, None)
         self._committed(self._clock.monotonic_s() - started)
         return outcomes
 

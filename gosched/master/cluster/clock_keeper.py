@@ -21,7 +21,7 @@ from gosched.core.records.job import Job
 from gosched.core.state.cluster_state import ClusterState
 from gosched.master.base.channels import Channels
 from gosched.master.base.clock import StateClock, utc
-from gosched.master.base.errors import accepted, unmet
+from gosched.master.base.errors import accepted, tried, unmet
 from gosched.master.base.proposals import Proposals
 from gosched.master.jobs.schedules import first_run_ms
 from gosched.replication.interface import Replication
@@ -70,9 +70,9 @@ class ClockKeeper:
             behind_ms = self._clock.now_ms() - self._state.clock_ms
             if behind_ms > MAX_CLOCK_STEP_MS and self._may_set():
                 log.info("the state's clock is set forward", by_s=behind_ms // 1000)
-                accepted(await self._proposals.propose(SetClock(to_ms=self._clock.now_ms()), epoch=epoch))
+                tried(await self._proposals.propose(SetClock(to_ms=self._clock.now_ms()), epoch=epoch))
             elif behind_ms > KEEP_UP_MS:
-                accepted(await self._proposals.propose(PassTime(), epoch=epoch))
+                tried(await self._proposals.propose(PassTime(), epoch=epoch))
             await asyncio.sleep(LOOK_EVERY_S)
 
     async def set_back(self, client_id: str, request_id: str) -> Accepted:

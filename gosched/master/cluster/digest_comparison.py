@@ -71,6 +71,7 @@ class StateDigests:
         records = [*_part(state, part)]
         scalars = f"{state.revision} {state.clock_ms} {state.epoch} {state.next_sequence} {state.leader}"
         scalars += f" {state.feature_level} {state.cluster_id} {state.task_key} {' '.join(state.lineage)}"
+        scalars += f" {state.requests_from_ms}" if state.requests_from_ms else ""
         self._working = asyncio.ensure_future(self._take(state.revision, part, scalars, records))
 
     async def _take(self, revision: int, part: int, scalars: str, records: list[_Place]) -> None:

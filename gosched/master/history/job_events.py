@@ -97,7 +97,7 @@ def changed(state: ClusterState, event: JobChanged, tasks: JobTasks | None) -> I
 def evicted(state: ClusterState, event: JobEvicted) -> Draft:
     job = state.jobs.get(event.job_id)
     what = "all its tasks stop" if event.whole else f"{counted(event.tasks, 'task')} of it stop"
-    for_what = f"for job {job_name(state, event.for_job)}" if event.for_job else "for a window"
+    for_what = f"for job {job_name(state, event.for_job, job)}" if event.for_job else "for a window"
     if event.cause is Cause.REPAIR:
         for_what = "to start again in place"
     line = f"evicted {for_what}: {what}, {span(event.lost_ms)} of work is lost"
@@ -183,7 +183,7 @@ def _submitted(state: ClusterState, job: Job) -> Draft:
     if job.held:
         parts.append("held")
     if job.waits_for:
-        parts.append("after " + listed([job_name(state, wanted.job) for wanted in job.waits_for]))
+        parts.append("after " + listed([job_name(state, wanted.job, job) for wanted in job.waits_for]))
     return Draft(Kind.JOB_SUBMITTED, ", ".join(parts), job=job)
 
 

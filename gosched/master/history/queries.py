@@ -1,15 +1,17 @@
 """What is asked of the history: filters, and pages of events, attempts and jobs.
 
-Invariant: a page of events never splits a revision.
+Invariant: a page of events never splits a revision; what a caller may not see is left out before pages are counted, so
+neither their length nor where they end tells of it.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from gosched.api.history import Attempt, FinishedJob, HistoryEvent, TaskAttempt
-from gosched.core.access import Object
+from gosched.core.access import Object, Scope, Scopes
 from gosched.core.records.job import JobState
 from gosched.master.history.database import Database
 from gosched.master.history.rows import ATTEMPTS, EVENTS, JOBS, TASKS, Row, event_of, finished_of, task_of
@@ -31,6 +33,8 @@ class EventFilter:
     tenant: str = ""
     #: Whether the caller sees jobs like this; None: it sees all.
     sees: Callable[[Object], bool] | None = field(default=None, compare=False)
+    #: The same for queries.
+    scopes: Scopes = None
 
     @property
     def is_open(self) -> bool:
@@ -44,7 +48,7 @@ class EventFilter:
 
     def takes(self, event: HistoryEvent) -> bool:
         return (
-            (not self.job or self.job in (event.job_id, event.job_name))
+            (not self.job or self._names(event))
             and (not self.node or event.node_id == self.node)
             and (not self.kinds or event.kind in self.kinds)
             and event.at_ms >= self.since_ms
@@ -55,7 +59,10 @@ class EventFilter:
 
     def where(self) -> Where:
         where = Where()
-        if self.job:
+        tenant, slash, name = self.job.rpartition("/")
+        if slash:
+            where.add("job_name = ? AND tenant = ?", name, tenant)
+        elif self.job:
             where.add("(job_id = ? OR job_name = ?)", self.job, self.job)
         for column, value in (("node_id", self.node), ("queue", self.queue), ("tenant", self.tenant)):
             if value:
@@ -64,7 +71,13 @@ class EventFilter:
             where.add(f"kind IN ({', '.join('?' * len(self.kinds))})", *sorted(self.kinds))
         if self.since_ms:
             where.add("at_ms >= ?", self.since_ms)
+        where.add_scopes(self.scopes, or_else="job_id = ''")
         return where
+
+    def _names(self, event: HistoryEvent) -> bool:
+        """Return whether `job` names the job of an event."""
+        tenant, slash, name = self.job.rpartition("/")
+        return event.job_name == name and event.tenant == tenant if slash else name in (event.job_id, event.job_name)
 
 
 _OPEN = EventFilter()
@@ -81,6 +94,8 @@ class JobFilter:
     queue: str = ""
     user: str = ""
     states: frozenset[int] = frozenset()
+    #: What the caller sees.
+    scopes: Scopes = None
 
     def where(self) -> Where:
         where = Where()
@@ -93,6 +108,7 @@ class JobFilter:
             where.add("ended_at_ms >= ?", self.since_ms)
         if self.until_ms:
             where.add("ended_at_ms < ?", self.until_ms)
+        where.add_scopes(self.scopes)
         return where
 
 
@@ -106,6 +122,14 @@ class Where:
     def add(self, term: str, *values: object) -> None:
         self.terms.append(term)
         self.values += values
+
+    def add_scopes(self, scopes: Scopes, *, or_else: str = "0") -> None:
+        """Leave only what all scopes of one of the parts reach; None: all. `or_else`: what is left besides."""
+        if scopes is None:
+            return
+        parts = [" AND ".join(filter(None, [_reached(scope) for scope in part])) or "1" for part in scopes]
+        texts = [names for part in scopes for scope in part for names in (scope.tenants, scope.queues) if names]
+        self.add(_any_of([or_else, *parts]), *map(json.dumps, texts))
 
     def __str__(self) -> str:
         return " AND ".join(self.terms) or "1"
@@ -157,11 +181,15 @@ def attempts_of(database: Database, job_id: str) -> dict[int, tuple[Attempt | No
     return found
 
 
-def newest_job(database: Database, job: str) -> FinishedJob | None:
-    """Return the job of this id, or the newest one of this name, that has ended."""
-    for column in ("job_id", "name"):
-        query = f"SELECT {_all(JOBS.names)} FROM {JOBS.name} WHERE {column} = ? ORDER BY ended_at_ms DESC LIMIT 1"
-        for row in database.read(query, (job,)):
+def newest_job(database: Database, job: str, scopes: Scopes = None) -> FinishedJob | None:
+    """Return the job of an id, TENANT/NAME or a name, the newest of those that have ended and that the caller sees."""
+    tenant, _, name = job.rpartition("/")
+    for term, values in (("job_id = ?", (job,)), ("name = ? AND (? = '' OR tenant = ?)", (name, tenant, tenant))):
+        where = Where()
+        where.add(term, *values)
+        where.add_scopes(scopes)
+        query = f"SELECT {_all(JOBS.names)} FROM {JOBS.name} WHERE {where} ORDER BY ended_at_ms DESC LIMIT 1"
+        for row in database.read(query, where.values):
             return finished_of(row)
     return None
 
@@ -193,6 +221,26 @@ def _without(database: Database, wanted: EventFilter, rows: list[Row]) -> list[R
     where = wanted.where()
     where.add("revision = ?", cut)
     return _events(database, where, "revision, number", -1)
+
+
+def _reached(scope: Scope) -> str:
+    """Return the condition that a row is in a scope; its values are the tenants and the queues as JSON, if there are
+    any."""
+    terms = []
+    if scope.tenants:
+        terms.append("tenant IN (SELECT value FROM json_each(?))")
+    if scope.queues:
+        below = "substr(queue, 1, length(value) + 1) = value || '.'"
+        terms.append(f"EXISTS (SELECT 1 FROM json_each(?) WHERE queue = value OR {below})")
+    return " AND ".join(terms)
+
+
+def _any_of(terms: Sequence[str]) -> str:
+    """Return their disjunction, as a tree: SQLite bounds how deep an expression is."""
+    if len(terms) == 1:
+        return f"({terms[0]})"
+    half = len(terms) // 2
+    return f"({_any_of(terms[:half])} OR {_any_of(terms[half:])})"
 
 
 def _all(names: Sequence[str]) -> str:

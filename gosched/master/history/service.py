@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import difflib
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Hashable, Sequence
 from dataclasses import dataclass, replace
+from hashlib import blake2b
 from typing import Any
 
 import grpc
 
 from gosched.api.history import Attempt, EventPage, FinishedJob, HistoryEvent
-from gosched.core.access import Object, Permission
+from gosched.core.access import Permission, job_object
 from gosched.core.limits import MAX_NAME_LENGTH
 from gosched.core.reasons import RefusalReason
 from gosched.core.records.job import JobState
-from gosched.master.base.access import Access, Wording
+from gosched.master.base.access import MAX_TEXT, Access, Wording
 from gosched.master.base.callers import Caller, denied
 from gosched.master.base.errors import ApiError, invalid, not_found, unavailable
 from gosched.master.base.proposals import Proposals
@@ -38,6 +39,7 @@ from gosched.master.history.queries import (
     newest_job,
 )
 from gosched.master.history.store import HistoryStore
+from gosched.master.jobs.page_tokens import OF_ANOTHER_REQUEST
 from gosched.replication.interface import Replication
 from gosched.wire.codec import fill, to_message
 from gosched.wire.v1 import history_pb2, history_pb2_grpc
@@ -96,10 +98,10 @@ class HistoryService(history_pb2_grpc.HistoryServiceServicer):
     ) -> history_pb2.ListAttemptsResponse:
         revision = await self.proposals.barrier()
         await self.store.until_written(revision)
-        state = self.replication.state
-        job = state.find_job(request.job)
+        job = self.access.seen_job(context.caller, request.job)
         if job is not None:
-            job_id = self.access.check_job(context.caller, Permission.VIEW_JOB, job, request.job).id
+            self.access.check(context.caller, Permission.VIEW_JOB, job_object(job))
+            job_id = job.id
         else:
             job_id = await self._forgotten(request.job, context.caller)
         answer = history_pb2.ListAttemptsResponse(revision=revision)
@@ -119,7 +121,6 @@ class HistoryService(history_pb2_grpc.HistoryServiceServicer):
         self, request: history_pb2.ListFinishedJobsRequest, context: Any
     ) -> history_pb2.ListFinishedJobsResponse:
         size = _page_size(request.page_size)
-        before = _place_of(request.page_token)
         wanted = JobFilter(
             since_ms=request.since_ms,
             until_ms=request.until_ms,
@@ -127,14 +128,15 @@ class HistoryService(history_pb2_grpc.HistoryServiceServicer):
             queue=request.queue,
             user=request.user,
             states=frozenset([_final(state) for state in request.states]),
+            scopes=self.access.listed_scopes(context.caller),
         )
+        mark = _mark(request, self.access.viewer(context.caller))
+        before = _place_of(request.page_token, mark)
         await self.store.until_written(await self.proposals.barrier())
         jobs, more = await self.store.read(lambda database: finished_jobs(database, wanted, before, size))
-        answer = history_pb2.ListFinishedJobsResponse(next_page_token=_token(jobs[-1]) if more else "")
-        lists = self.access.lists(context.caller)
+        answer = history_pb2.ListFinishedJobsResponse(next_page_token=_token(jobs[-1], mark) if more else "")
         for job in jobs:
-            if lists is None or lists(_object_of(job)):
-                fill(job, answer.jobs.add())
+            fill(job, answer.jobs.add())
         return answer
 
     def filter_of(self, request: history_pb2.ListEventsRequest, caller: Caller) -> EventFilter:
@@ -154,6 +156,7 @@ class HistoryService(history_pb2_grpc.HistoryServiceServicer):
             queue=request.queue,
             tenant=request.tenant,
             sees=self.access.lists(caller),
+            scopes=self.access.listed_scopes(caller),
         )
 
     def watch_for(self, caller: Caller, request: history_pb2.ListEventsRequest) -> AsyncIterator[Batch]:
@@ -262,9 +265,10 @@ class HistoryService(history_pb2_grpc.HistoryServiceServicer):
 
     async def _forgotten(self, job: str, caller: Caller) -> str:
         """Return the id of a job that the state does not know (any more). Raises ApiError."""
-        found = await self.store.read(lambda database: newest_job(database, job))
-        if found is None or not self.access.may(caller, Permission.VIEW_JOB, _object_of(found)):
-            raise not_found(f"no job {job[:MAX_NAME_LENGTH]!a}, and none in the history")
+        scopes = self.access.seen_scopes(caller)
+        found = await self.store.read(lambda database: newest_job(database, job, scopes))
+        if found is None:
+            raise not_found(f"there is no job {job[:MAX_TEXT]!a}, and none in the history")
         return found.job_id
 
     def _node_id(self, node: str) -> str:
@@ -280,10 +284,6 @@ class HistoryService(history_pb2_grpc.HistoryServiceServicer):
 
 def _worded(event: HistoryEvent, words: Wording) -> HistoryEvent:
     return event if words is str else replace(event, message=words(event.message))
-
-
-def _object_of(job: FinishedJob) -> Object:
-    return Object(tenant=job.tenant, queue=job.queue, owner=job.user)
 
 
 def _by_revision(events: Sequence[HistoryEvent]) -> Sequence[Batch]:
@@ -313,14 +313,25 @@ def _final(state: int) -> int:
     return state
 
 
-def _token(job: FinishedJob) -> str:
-    return f"{job.ended_at_ms}:{job.job_id}"
+def _mark(request: history_pb2.ListFinishedJobsRequest, viewer: Hashable) -> str:
+    """Return a hash of what a listing chooses, and for whom: a token is of no use for another one. Moments are left
+    out: `2h` ago is another one for each page."""
+    chosen = (request.tenant, request.queue, request.user, sorted(set(request.states)), viewer)
+    return blake2b(repr(chosen).encode("utf-8", "surrogatepass"), digest_size=9).hexdigest()
 
 
-def _place_of(token: str) -> tuple[int, str] | None:
+def _token(job: FinishedJob, mark: str) -> str:
+    """Return where a listing goes on: after the last job of its page, one that its caller sees."""
+    return f"{job.ended_at_ms}:{job.job_id}:{mark}"
+
+
+def _place_of(token: str, mark: str) -> tuple[int, str] | None:
     if not token:
         return None
-    at_ms, colon, job_id = token.partition(":")
+    at_ms, _, rest = token.partition(":")
+    job_id, colon, its = rest.rpartition(":")
     if not colon or not at_ms.isdecimal() or len(at_ms) > 18:
-        raise invalid("page_token is not one that this cluster gave")
+        raise invalid("page_token is not one that this cluster gave: begin with the first page")
+    if its != mark:
+        raise invalid(OF_ANOTHER_REQUEST)
     return int(at_ms), job_id

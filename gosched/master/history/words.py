@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gosched.core.records.job import Job
 from gosched.core.state.cluster_state import ClusterState
+from gosched.core.state.job_names import name_beside
 
 NAMES_SHOWN = 4
 
@@ -41,6 +43,9 @@ def node_name(state: ClusterState, node_id: str) -> str:
     return node.name if node is not None else node_id
 
 
-def job_name(state: ClusterState, job_id: str) -> str:
-    job = state.jobs.get(job_id)
-    return job.spec.name if job is not None else job_id
+def job_name(state: ClusterState, job_id: str, to: Job | None) -> str:
+    """Return what a line about a job calls another one."""
+    other = state.jobs.get(job_id)
+    if other is None or to is None:
+        return job_id
+    return name_beside(other.spec.name, job_id, (other.spec.tenant, other.spec.queue), (to.spec.tenant, to.spec.queue))

@@ -132,7 +132,8 @@ async def change_names(
         Header(
             alias="Idempotency-Key",
             max_length=MAX_NAME_LENGTH,
-            description="Names the change: a repeat with the same key changes nothing and has the first answer.",
+            description="Names the change: a repeat with the same key changes nothing and has the first answer, for 16 "
+            "minutes. A key such as at1764307216123-9f0c2a (ms since 1970) is refused when it is older than 15.",
         ),
     ] = "",
 ) -> ChangeNames:

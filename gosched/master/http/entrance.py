@@ -29,6 +29,7 @@ from gosched.master.http.call import CALL, HttpCall, Services
 from gosched.master.http.origin import Hosts, cross_site
 from gosched.master.http.problems import Problem, problem_of
 from gosched.master.http.protocol import TRANSPORT
+from gosched.master.http.routes import routed_path
 from gosched.observe.metrics import MasterMetrics
 
 PIECE_BYTES = 64 * 1024
@@ -67,7 +68,7 @@ class Entrance:
         started = self._clock.monotonic_s()
         begin_http()
         is_head = scope["method"] == "HEAD"  # FastAPI has none of its own
-        inner = {**scope, "method": "GET"} if is_head else dict(scope)
+        inner = {**scope, "path": routed_path(scope), "method": "GET" if is_head else scope["method"]}
         answer = _Answer(inner, send, self._services, without_body=is_head)
         try:
             await self._serve(inner, receive, answer)

@@ -50,7 +50,7 @@ async def list_events(
     since: Annotated[
         str, Query(description="Only what happened then or later: RFC 3339, or 2h for two hours ago.")
     ] = "",
-    job: Annotated[str, Query(max_length=300, description="Of one job, by id or name.")] = "",
+    job: Annotated[str, Query(max_length=600, description="Of one job, by id, name or TENANT/NAME.")] = "",
     node: Annotated[str, Query(max_length=300, description="On one node, by id or name.")] = "",
     kind: Annotated[list[str], Query(description="Of these kinds, such as job_failed.")] = [],  # noqa: B006 - FastAPI copies it
     queue: Annotated[str, Query(max_length=300, description="Of the jobs of a queue.")] = "",

@@ -11,7 +11,7 @@ from gosched.api.history import Attempt, FinishedJob
 from gosched.api.json.history import attempt_json, finished_job_json
 from gosched.master.history.service import MAX_PAGE
 from gosched.master.http.call import Call, JsonResponse
-from gosched.master.http.routes import Stale, answers, moment_of, rest_router
+from gosched.master.http.routes import JobName, Stale, answers, moment_of, rest_router
 from gosched.wire.codec import to_record
 from gosched.wire.v1 import history_pb2
 
@@ -32,7 +32,7 @@ _page = {
 @router.get(
     "/jobs/{job}/attempts", summary="List a job's attempts", **answers("Attempt", attempt_json.schema(), many=True)
 )
-async def list_attempts(job: str, call: Call, stale: Stale = False) -> Response:
+async def list_attempts(job: JobName, call: Call, stale: Stale = False) -> Response:
     answer = await call.ask("ListAttempts", history_pb2.ListAttemptsRequest(job=job), stale=stale)
     return JsonResponse([attempt_json(to_record(attempt, Attempt)) for attempt in answer.attempts])
 

@@ -30,7 +30,7 @@ from gosched.core.records.job import JobState
 from gosched.master.base.errors import invalid, unmet
 from gosched.master.http.call import Call, HttpCall, JsonResponse, Names
 from gosched.master.http.job_bodies import JOB_FILE, JSON, YAML
-from gosched.master.http.routes import Stale, answers, labels_of, moment_of, rest_router
+from gosched.master.http.routes import JobName, Stale, answers, labels_of, moment_of, rest_router
 from gosched.master.jobs.page_tokens import MAX_TOKEN_LENGTH
 from gosched.wire.codec import to_message, to_record
 from gosched.wire.v1 import node_pb2, scheduler_pb2
@@ -100,7 +100,7 @@ async def list_jobs(
         ),
     ] = "",
     parent: Annotated[
-        str, Query(max_length=MAX_NAME_LENGTH, description="Children of this array or schedule, by id or name.")
+        str, Query(max_length=600, description="Children of this array or schedule, by id, name or TENANT/NAME.")
     ] = "",
     sort: Annotated[
         Sort, Query(description="With - from the last to the first. Jobs without the moment come last, either way.")
@@ -141,7 +141,7 @@ async def list_jobs(
 
 
 @router.get("/jobs/{job}", summary="Show a job and its tasks", **answers("JobWithTasks", job_with_tasks.schema()))
-async def show_job(job: str, call: Call, stale: Stale = False) -> JsonResponse:
+async def show_job(job: JobName, call: Call, stale: Stale = False) -> JsonResponse:
     detail = await _detail(call, job, stale=stale)
     live: Iterable[TaskUsage] = ()
     if detail.job.active:
@@ -155,7 +155,7 @@ async def show_job(job: str, call: Call, stale: Stale = False) -> JsonResponse:
     summary="Show a job as the job file that submits it again",
     responses={200: {"description": "JobFile", "content": {kind: {"schema": JOB_FILE} for kind in (JSON, YAML)}}},
 )
-async def show_spec(job: str, call: Call, request: Request, stale: Stale = False) -> Response:
+async def show_spec(job: JobName, call: Call, request: Request, stale: Stale = False) -> Response:
     spec = (await _detail(call, job, stale=stale)).job.spec
     try:
         if _prefers_yaml(request.headers.get("accept", "")):
@@ -168,14 +168,14 @@ async def show_spec(job: str, call: Call, request: Request, stale: Stale = False
 @router.get(
     "/jobs/{job}/explain", summary="Explain why a job waits", **answers("Explanation", explanation_json.schema())
 )
-async def explain(job: str, call: Call) -> JsonResponse:
+async def explain(job: JobName, call: Call) -> JsonResponse:
     message = await call.ask("ExplainJob", scheduler_pb2.GetJobRequest(job=job))
     return JsonResponse(explanation_json(to_record(message, JobExplanation)))
 
 
 @router.post("/jobs/{job}/cancel", summary="Cancel a job", **answers("ChangedJob", changed_schema))
 async def cancel(
-    job: str,
+    job: JobName,
     call: Call,
     names: Names,
     reason: Annotated[str, Query(max_length=MAX_DETAIL_LENGTH, description="Stored with the job.")] = "",
@@ -192,7 +192,7 @@ async def cancel(
     **answers("ChangedJob", changed_schema),
 )
 async def suspend(
-    job: str,
+    job: JobName,
     call: Call,
     names: Names,
     free: Annotated[
@@ -211,7 +211,7 @@ def _add_control(action: Action, summary: str) -> None:
         summary=summary,
         **answers("ChangedJob", changed_schema),
     )
-    async def control(job: str, call: Call, names: Names) -> JsonResponse:
+    async def control(job: JobName, call: Call, names: Names) -> JsonResponse:
         return await _control(call, names, job, action)
 
 
@@ -227,7 +227,7 @@ _add_control(Action.REQUEUE, "Stop a job's tasks and put it back into its queue"
     **answers("ChangedJob", changed_schema),
 )
 async def scale(
-    job: str,
+    job: JobName,
     call: Call,
     names: Names,
     tasks: Annotated[int, Query(ge=1, le=MAX_TASKS_PER_JOB, description="How many are wanted from now on.")],

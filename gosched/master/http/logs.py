@@ -28,7 +28,7 @@ from gosched.master.http.call import Call, HttpCall
 from gosched.master.http.job_bodies import NDJSON
 from gosched.master.http.log_text import STREAMS, Chunk, LineText, NdJson, PlainText, Writer
 from gosched.master.http.protocol import TRANSPORT
-from gosched.master.http.routes import moment_of, rest_router
+from gosched.master.http.routes import JobName, moment_of, rest_router
 from gosched.master.jobs.log_targets import MAX_TAIL
 from gosched.wire.codec import to_record
 from gosched.wire.v1 import scheduler_pb2
@@ -81,7 +81,7 @@ _chunk: Json = {
     },
 )
 async def read_logs(
-    job: str,
+    job: JobName,
     call: Call,
     request: Request,
     task: Annotated[

@@ -8,17 +8,20 @@ therefore never becomes a change.
 from __future__ import annotations
 
 import difflib
+import re
 import time
 from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
 from operator import itemgetter
 from typing import Annotated, Any
+from urllib.parse import unquote
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Depends, Path, Query
 from fastapi.dependencies.utils import get_flat_params
 from fastapi.routing import APIRoute
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.types import Scope
 
 from gosched.api.json.document import Document
 from gosched.api.json.values import Json
@@ -32,8 +35,37 @@ PREFIX = "/api/v1"
 DRY_RUN = "dryRun"
 #: The type of a handler's parameter `dry_run: DryRun = False`. A route without it refuses dry runs.
 DryRun = Annotated[bool, Query(alias=DRY_RUN, description="Check the change, and change nothing.")]
+_SLASH = "%2F"
+_OF_JOBS = (f"{PREFIX}/jobs/", "/jobs/", "/ui/jobs/")
 #: The type of a handler's parameter `stale: Stale = False`, for `call.ask(..., stale=stale)`.
 Stale = Annotated[bool, Query(description="Answer from this master's own state, which may be behind the leader's.")]
+
+
+def routed_path(scope: Scope) -> str:
+    """Return the path by which a request finds its route: below that of jobs an encoded slash is a part of the name of
+    a job, and stays encoded until `job_name` reads it."""
+    path, raw = scope["path"], scope.get("raw_path") or b""
+    if not path.startswith(_OF_JOBS) or _SLASH.encode() not in raw.upper():
+        return str(path)
+    parts = re.split(_SLASH, raw.partition(b"?")[0].decode("latin-1"), flags=re.IGNORECASE)
+    return _SLASH.join(map(unquote, parts))
+
+
+def job_name(text: str) -> str:
+    """Return what a part of a path calls a job."""
+    return text.replace(_SLASH, "/")
+
+
+def _job_of_path(
+    job: Annotated[
+        str, Path(description="Its id or its name; TENANT%2FNAME where several tenants have jobs of the name.")
+    ],
+) -> str:
+    return job_name(job)
+
+
+#: The type of a handler's parameter `job: JobName`, which is a part of the path.
+JobName = Annotated[str, Depends(_job_of_path)]
 
 
 class StrictRoute(APIRoute):

@@ -22,6 +22,7 @@ from gosched.master.jobs.schedules import first_run_ms
 from gosched.master.planning.cycles import Cycles
 from gosched.replication.interface import Replication
 from gosched.scheduling.queries.deadline_admission import Admission, admit
+from gosched.state_machine.children import live_namesake
 from gosched.state_machine.queues import submission_refusal
 
 WAIT_S = 10.0  # for the submissions with deadlines that came before
@@ -44,7 +45,7 @@ class Admissions:
         self._lock = asyncio.Lock()
 
     @asynccontextmanager
-    async def submission(self, spec: JobSpec, client_id: str, request_id: str) -> AsyncIterator[Submission]:
+    async def submission(self, spec: JobSpec) -> AsyncIterator[Submission]:
         """Give the command, to be applied before the block ends. Raises ApiError for a deadline that must be kept and
         cannot be."""
         if spec.cron or not (spec.deadline_at_ms or spec.deadline_in_ms):
@@ -53,8 +54,7 @@ class Admissions:
             job_id = new_job_id(self._clock.now_ms())
             await self._locked()
             try:
-                repeated = request_id and self._state.answer_to(client_id, request_id) is not None
-                if repeated or not _may_be_new(self._state, spec):
+                if not _may_be_new(self._state, spec):
                     yield Submission(command=SubmitJob(job_id=job_id, spec=spec))
                 else:
                     yield await self._admitted(job_id, spec)
@@ -108,8 +108,7 @@ class Admissions:
 
 def _may_be_new(state: ClusterState, spec: JobSpec) -> bool:
     """Return False if the state machine refuses the job anyway, or finds it there already."""
-    namesake = state.find_job(spec.name)
-    if namesake is not None and not namesake.state.is_final:
+    if live_namesake(state, spec.tenant, spec.name) is not None:
         return False
     return check_job(spec, state.feature_level) is None and submission_refusal(state, spec) is None
 

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from weakref import WeakValueDictionary
 
 import grpc
 
@@ -21,6 +22,7 @@ from gosched.core.commands.jobs import SubmitJob
 from gosched.core.features import FeatureLevel
 from gosched.core.limits import MAX_NAME_LENGTH, MAX_SPEC_BYTES
 from gosched.core.outcome import Outcome
+from gosched.core.request_ids import asker_of
 from gosched.core.rules.jobs import check_begin_in_time, check_job
 from gosched.core.spec.job_spec import JobSpec
 from gosched.core.spec.task_group import TaskGroup
@@ -30,6 +32,7 @@ from gosched.master.base.proposals import Proposals
 from gosched.master.jobs.admission import Admissions
 from gosched.replication.group_commit import BATCH_BYTES
 from gosched.replication.interface import Replication
+from gosched.state_machine.children import live_namesake
 from gosched.state_machine.queues import submission_refusal
 from gosched.wire.v1 import scheduler_pb2, types_pb2
 
@@ -54,6 +57,8 @@ class _Part:
     spec: JobSpec | None = None
     size: int = 0
     outcome: scheduler_pb2.SubmitOutcome = field(default_factory=scheduler_pb2.SubmitOutcome)
+    #: By an earlier try of the batch: its outcome is the first answer.
+    was_answered: bool = False
 
     @property
     def is_open(self) -> bool:
@@ -78,6 +83,7 @@ class Batches:
         self._replication = replication
         self._warnings = warnings
         self._places = asyncio.Semaphore(MAX_AT_ONCE)
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()  # of users with batches
 
     async def submit(
         self, request: scheduler_pb2.SubmitJobsRequest, named: Named, check: Callable[[JobSpec], None]
@@ -85,33 +91,35 @@ class Batches:
         """Submit the jobs; `named` adds who submits them, `check` raises ApiError for one that its submitter may not
         submit. Raises ApiError where nothing is known of their outcomes."""
         _check_request(request)
-        async with self._place():
+        async with self._place(asker_of(request.client_id)):
             parts = await self._checked(request, check)
-            if not request.all_or_nothing or _all_or_none(parts):
+            has_begun = any(part.was_answered for part in parts)
+            if not request.all_or_nothing or has_begun or _all_or_none(parts):
                 await self._submit(request, parts, named)
                 await self._warn(parts)
         outcomes = [part.outcome for part in parts]
         return scheduler_pb2.SubmitJobsResponse(outcomes=outcomes, revision=self._replication.state.revision)
 
     @asynccontextmanager
-    async def _place(self) -> AsyncIterator[None]:
-        try:
-            async with asyncio.timeout(WAIT_S):
-                await self._places.acquire()
-        except TimeoutError:
-            raise busy(f"{MAX_AT_ONCE} batches of jobs are being submitted already: try again later") from None
-        try:
+    async def _place(self, user: str) -> AsyncIterator[None]:
+        """Hold a place. The batches of one user take turns, so that others find one."""
+        turn = self._turns.setdefault(user, asyncio.Lock()) if user else asyncio.Lock()
+        async with AsyncExitStack() as held:
+            try:
+                async with asyncio.timeout(WAIT_S):
+                    await held.enter_async_context(turn)
+                    await held.enter_async_context(self._places)
+            except TimeoutError:
+                raise busy(f"{MAX_AT_ONCE} batches of jobs are being submitted already: try again later") from None
             yield
-        finally:
-            self._places.release()
 
     async def _checked(self, request: scheduler_pb2.SubmitJobsRequest, check: Callable[[JobSpec], None]) -> list[_Part]:
         """Return the parts of a batch; those that were found wrong have their outcome."""
         await self._proposals.barrier()
         state = self._replication.state
-        ids = [_request_id(request, place) for place in range(len(request.specs))]
-        has_begun = any(state.answer_to(request.client_id, number) is not None for number in ids if number)
-        known_names: dict[str, int] = {}
+        first = [self._first_answer(request, place) for place in range(len(request.specs))]
+        has_begun = any(first)
+        known_names: dict[tuple[str, str], int] = {}
         parts: list[_Part] = []
         deadlines = 0
         for place, message in enumerate(request.specs):
@@ -119,6 +127,11 @@ class Batches:
             parts.append(part)
             try:
                 part.spec, part.size = spec_of(message), message.ByteSize()
+                if (answer := first[place]) is not None:
+                    part.was_answered = True
+                    _take(part, answer)
+                    known_names.setdefault((part.spec.tenant, part.spec.name), place)
+                    continue
                 check(part.spec)
                 at_once = request.all_or_nothing or state.feature_level < FeatureLevel.BOUNDED  # see Proposals
                 if at_once and (found := check_job(part.spec, state.feature_level)):
@@ -129,19 +142,23 @@ class Batches:
             deadlines += _has_deadline(part.spec)
             if request.all_or_nothing and not has_begun and (problem := _state_problem(state, part.spec, known_names)):
                 part.refuse(grpc.StatusCode.FAILED_PRECONDITION, problem)
-            known_names.setdefault(part.spec.name, place)
+            known_names.setdefault((part.spec.tenant, part.spec.name), place)
             if not place % _TURN:
                 await asyncio.sleep(0)
         if deadlines > MAX_DEADLINES:
             raise invalid(f"{deadlines} of the jobs have a deadline; at most {MAX_DEADLINES} may have one in a batch")
         return parts
 
+    def _first_answer(self, request: scheduler_pb2.SubmitJobsRequest, place: int) -> Outcome | None:
+        named = scheduler_pb2.SubmitJobRequest(client_id=request.client_id, request_id=_request_id(request, place))
+        return self._proposals.first_answer(named)
+
     async def _submit(self, request: scheduler_pb2.SubmitJobsRequest, parts: Sequence[_Part], named: Named) -> None:
         taken = 0
         texts = (request.client_id, request.request_id, request.user)
         overhead = _COMMAND_BYTES + sum([len(text.encode()) for text in texts]) + 4 * MAX_NAME_LENGTH
         try:
-            for group in _groups([part for part in parts if part.is_open], overhead):
+            for group in _groups([part for part in parts if part.is_open and not part.was_answered], overhead):
                 if _has_deadline(_known(group[0])):
                     await self._submit_one(request, group[0], named)
                 else:
@@ -176,7 +193,7 @@ class Batches:
     async def _submit_one(self, request: scheduler_pb2.SubmitJobsRequest, part: _Part, named: Named) -> None:
         number = _request_id(request, part.place)
         try:
-            async with self._admissions.submission(_known(part), request.client_id, number) as submission:
+            async with self._admissions.submission(_known(part)) as submission:
                 commands = [(number, named(submission.command))]
                 outcomes = await self._proposals.propose_group(commands, client_id=request.client_id)
         except ApiError as error:
@@ -224,12 +241,12 @@ def spec_of(message: types_pb2.JobSpec) -> JobSpec:
     return parsed(message, JobSpec)
 
 
-def _state_problem(state: ClusterState, spec: JobSpec, before: dict[str, int]) -> str:
-    """Return why this state would not take the job; `before`: names of the batch, with their places."""
-    if spec.name in before:
-        return f"job {spec.name} is in the batch twice: the first is at place {before[spec.name]}"
-    namesake = state.find_job(spec.name)
-    if namesake is not None and not namesake.state.is_final and namesake.spec != spec:
+def _state_problem(state: ClusterState, spec: JobSpec, before: dict[tuple[str, str], int]) -> str:
+    """Return why this state would not take the job; `before`: tenants and names of the batch, with their places."""
+    if (place := before.get((spec.tenant, spec.name))) is not None:
+        return f"job {spec.name} is in the batch twice: the first is at place {place}"
+    namesake = live_namesake(state, spec.tenant, spec.name)
+    if namesake is not None and namesake.spec != spec:
         return f"job {spec.name} is live with another spec: cancel it first, or take another name"
     if late := check_begin_in_time(spec, state.clock_ms):
         return str(late)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 from bisect import bisect_left, bisect_right
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import dropwhile, groupby, islice
 
@@ -43,20 +43,22 @@ async def list_jobs(
     *,
     lists: Callable[[Object], bool] | None = None,
     sees: Callable[[Object], bool] | None = None,
+    viewer: Hashable = None,
 ) -> scheduler_pb2.ListJobsResponse:
     """Return one page of jobs, or of their rows, which `row` makes; `whole` is what is shown of a
     job. Raises ApiError. `lists`: which jobs the caller may
-    know of, for rows; `sees`: which it sees whole; None: all."""
+    know of, for rows; `sees`: which it sees whole; None: all. `viewer`: for whom page tokens are."""
     _check(query)
-    query = _with_parent_by_id(state, query, sees)
-    token = read_token(query, state)
+    query = _with_parent_by_id(state, query)
+    token = read_token(query, state, viewer)
     size = min(query.page_size or DEFAULT_PAGE, MAX_PAGE)
     horizon = token.horizon if token else state.next_sequence
     revision = state.revision
     order = _Order(query)
     after = token.after if token else None
     # One more than a page holds tells whether there is a next one.
-    chosen = await order.first(state, after, size + 1, _seen(_matcher(query, horizon), lists if query.rows else sees))
+    shows = lists if query.rows else sees
+    chosen = await order.first(state, after, size + 1, _seen(_matcher(query, horizon), shows))
     answer = scheduler_pb2.ListJobsResponse(revision=revision, understood=True)
     page_bytes, given = 0, 0
     for job in chosen[:size]:
@@ -71,7 +73,9 @@ async def list_jobs(
     if given < len(chosen):
         last = order.position(chosen[given - 1])
         first = token.revision if token else revision
-        answer.next_page_token = PageToken(after=last, revision=first, horizon=horizon).text(query)
+        if shows is not None and token is None:
+            horizon = await _newest(state, horizon, shows) + 1
+        answer.next_page_token = PageToken(after=last, revision=first, horizon=horizon).text(query, viewer)
     return answer
 
 
@@ -158,6 +162,15 @@ class _Order:
                 yield job
 
 
+async def _newest(state: ClusterState, horizon: int, shows: Callable[[Object], bool]) -> int:
+    """Return the sequence of the newest job before a horizon that the caller may know of, 0: none."""
+    async for jobs in _slices(lambda: reversed(state.jobs.values())):
+        for job in jobs:
+            if job.sequence < horizon and shows(job_object(job)):
+                return job.sequence
+    return 0
+
+
 async def _slices(jobs: Callable[[], Iterable[Job]]) -> AsyncIterator[Sequence[Job]]:
     """Yield jobs in slices, all of one revision: nothing waits between the first slice and the copy of the others."""
     ordered = iter(jobs())
@@ -211,12 +224,12 @@ def _seen(matches: Callable[[Job], bool], shows: Callable[[Object], bool] | None
     return matches if shows is None else lambda job: matches(job) and shows(job_object(job))
 
 
-def _with_parent_by_id(state: ClusterState, query: JobQuery, sees: Callable[[Object], bool] | None) -> JobQuery:
+def _with_parent_by_id(state: ClusterState, query: JobQuery) -> JobQuery:
     """Return the query with the id of its array or schedule: pages go on with this very one. Raises ApiError."""
     if not query.parent:
         return query
     job = state.find_job(query.parent)
-    if job is None or (sees is not None and not sees(job_object(job))):
+    if job is None:
         raise not_found(f"there is no job {query.parent[:MAX_NAME_LENGTH]!a}")
     if not job.spec.is_parent:
         raise invalid(f"job {job.spec.name} is neither an array nor a schedule: it has no children")

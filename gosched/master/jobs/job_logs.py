@@ -18,6 +18,7 @@ import grpc
 
 from gosched.core.records.job import Job
 from gosched.core.state.cluster_state import ClusterState
+from gosched.master.base.callers import Shares
 from gosched.master.base.cancel import cancel_all
 from gosched.master.base.errors import ApiError, busy, not_found, unavailable
 from gosched.master.base.job_changes import JobChanges
@@ -60,7 +61,7 @@ class JobLogs:
         self.changes = changes
         self.reader = reader
         self.attempts_of = attempts_of
-        self._streams = 0
+        self._streams = Shares(MAX_STREAMS, "log streams are open")
         self._readers: Counter[str] = Counter()  # by caller
 
     async def stream(
@@ -70,25 +71,22 @@ class JobLogs:
         for them. Raises ApiError."""
         check_request(request)
         is_parent = self.job(job_id).spec.is_parent
-        if self._streams >= MAX_STREAMS:
-            raise busy(f"{MAX_STREAMS} log streams are open on this master: try again later")
-        chunks: Chunks = asyncio.Queue(MAX_CHUNKS_WAITING)
-        asked = _Asked(logs=self, request=request, caller=caller, chunks=chunks, offsets=_positions(request))
-        producer = asyncio.ensure_future(_produce(_Stream(asked, job_id, _cut(request))))
-        self._streams += 1
-        try:
-            while not (producer.done() and chunks.empty()):
-                getting = asyncio.ensure_future(chunks.get())
-                try:
-                    await asyncio.wait([getting, producer], return_when=asyncio.FIRST_COMPLETED)
-                    if getting.done():
-                        yield self._named(getting.result()) if is_parent else getting.result()
-                finally:
-                    getting.cancel()
-            producer.result()
-        finally:
-            self._streams -= 1
-            await cancel_all([producer])
+        with self._streams.place(caller):
+            chunks: Chunks = asyncio.Queue(MAX_CHUNKS_WAITING)
+            asked = _Asked(logs=self, request=request, caller=caller, chunks=chunks, offsets=_positions(request))
+            producer = asyncio.ensure_future(_produce(_Stream(asked, job_id, _cut(request))))
+            try:
+                while not (producer.done() and chunks.empty()):
+                    getting = asyncio.ensure_future(chunks.get())
+                    try:
+                        await asyncio.wait([getting, producer], return_when=asyncio.FIRST_COMPLETED)
+                        if getting.done():
+                            yield self._named(getting.result()) if is_parent else getting.result()
+                    finally:
+                        getting.cancel()
+                producer.result()
+            finally:
+                await cancel_all([producer])
 
     @property
     def state(self) -> ClusterState:

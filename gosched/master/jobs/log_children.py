@@ -14,7 +14,7 @@ def children_of(state: ClusterState, parent: Job) -> list[Job]:
     """Return the children that are not forgotten, in their order."""
     if parent.spec.cron:
         numbers = range(max(1, parent.children.made - MAX_RUNS + 1), parent.children.made + 1)
-        ids = [state.names.id_of(f"{parent.spec.name}.{number}") for number in numbers]
+        ids = [state.names.id_of(parent.spec.tenant, f"{parent.spec.name}.{number}") for number in numbers]
     else:
         ended = [KeptGroup(kind, parent.id) for kind in (KeptKind.SUCCEEDED, KeptKind.FAILED)]
         ids = [*state.relatives.children.get(parent.id, ())]

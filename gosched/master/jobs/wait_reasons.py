@@ -11,6 +11,7 @@ from gosched.core.reasons import WaitReason
 from gosched.core.records.job import Job, JobIntent, JobState
 from gosched.core.spec.dependency import Condition, Dependency
 from gosched.core.state.cluster_state import ClusterState
+from gosched.core.state.job_names import name_beside
 from gosched.master.base.clock import utc
 
 NAMES_SHOWN = 5
@@ -36,7 +37,7 @@ def wait_reason(state: ClusterState, job: Job) -> tuple[WaitReason, str] | None:
     if job.held:
         return WaitReason.HELD, f"it is held: goschedctl job release {name}"
     if job.waits_for:
-        return WaitReason.DEPENDENCY, "it waits for " + _listed([_awaited(state, d) for d in job.waits_for])
+        return WaitReason.DEPENDENCY, "it waits for " + _listed([_awaited(state, job, d) for d in job.waits_for])
     if job.id in state.fences:
         return WaitReason.FENCE, _of_fence(state, job.id)
     return None
@@ -56,9 +57,9 @@ def _of_parent(state: ClusterState, job: Job) -> tuple[WaitReason, str]:
     return WaitReason.ARRAY, line + problem
 
 
-def _awaited(state: ClusterState, dependency: Dependency) -> str:
+def _awaited(state: ClusterState, waiting: Job, dependency: Dependency) -> str:
     job = state.jobs.get(dependency.job)
-    name, now = (dependency.job, "forgotten") if job is None else (job.spec.name, job.shown_state.name)
+    name, now = (dependency.job, "forgotten") if job is None else (_name_of(job, waiting), job.shown_state.name)
     return f"{name} ({now}; {_CONDITIONS.get(dependency.condition, 'must end')})"
 
 
@@ -68,10 +69,15 @@ def _of_fence(state: ClusterState, job_id: str) -> str:
     for node in nodes:
         for allocation in [state.allocations[a] for a in state.node_allocations.get(node, ())]:
             if allocation.evicted_for_fence == job_id:
-                victims[state.jobs[allocation.job_id].spec.name] = None
+                victims[_name_of(state.jobs[allocation.job_id], state.jobs[job_id])] = None
     names = [state.nodes[node].name for node in nodes]
     leaving = f"once its victims have ended ({_listed(list(victims))})" if victims else "once the last victim has ended"
     return f"it starts on {_listed(names)} {leaving}: {_tasks(state.fenced.awaited.get(job_id, 0))} left"
+
+
+def _name_of(other: Job, job: Job) -> str:
+    its, to = (other.spec.tenant, other.spec.queue), (job.spec.tenant, job.spec.queue)
+    return name_beside(other.spec.name, other.id, its, to)
 
 
 def _tasks(count: int) -> str:

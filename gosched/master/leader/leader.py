@@ -29,7 +29,7 @@ from gosched.master.agents.live_usage import LiveUsage
 from gosched.master.agents.node_control import UnfitNodes
 from gosched.master.base.cancel import cancel_all
 from gosched.master.base.clock import Clock
-from gosched.master.base.errors import ApiError, accepted
+from gosched.master.base.errors import ApiError, accepted, tried
 from gosched.master.base.ids import new_cluster_id, new_task_key
 from gosched.master.base.leadership import Leadership
 from gosched.master.base.proposals import Proposals
@@ -215,7 +215,7 @@ class Leader:
                     await asyncio.sleep(NEWS_CHECK_S)
                     continue
                 if left_s <= 0:
-                    outcome = accepted(await self._proposals.propose(PassTime(), epoch=epoch))
+                    outcome = tried(await self._proposals.propose(PassTime(), epoch=epoch))
                     rest_s = TIMER_CHECK_S if outcome.unchanged else TIMER_REST_S
             await self._rest(rest_s)
 
@@ -281,6 +281,6 @@ class Leader:
                 await asyncio.sleep(RETENTION_CHECK_S)
                 continue
             command = DropFinishedJobs(keep=keep.max_jobs, ended_before_ms=cutoff)
-            outcome = accepted(await self._proposals.propose(command, epoch=epoch))
+            outcome = tried(await self._proposals.propose(command, epoch=epoch))
             if outcome.unchanged:  # what is beyond is still needed
                 await asyncio.sleep(RETENTION_CHECK_S)

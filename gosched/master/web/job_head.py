@@ -9,6 +9,7 @@ from gosched.core.records.job import Job, JobIntent, JobState
 from gosched.core.state.cluster_state import ClusterState
 from gosched.master.base.access import Wording
 from gosched.master.base.callers import Caller
+from gosched.master.base.errors import ApiError
 from gosched.master.jobs.wait_reasons import wait_reason
 from gosched.master.web.page import NoSuchPage
 from gosched.master.web.sources import Sources
@@ -59,8 +60,11 @@ class JobHead:
 
 
 def find_job(sources: Sources, caller: Caller, name: str) -> Job:
-    """Return the job of an id, or the newest of a name. Raises NoSuchPage, also where the caller may not see it."""
-    job = sources.state.find_job(name)
+    """Return the job of an id or a name. Raises NoSuchPage, also where the caller may not see it."""
+    try:
+        job = sources.access.seen_job(caller, name)
+    except ApiError as error:
+        raise NoSuchPage(f"{error.detail[:1].upper()}{error.detail[1:]}.") from error
     if job is None or not sources.access.may(caller, Permission.VIEW_JOB, job_object(job)):
         problem = "It may have ended long ago and been forgotten, or this master has not heard of it yet."
         raise NoSuchPage(f"There is no job {name[:80]}. {problem}")

@@ -15,6 +15,7 @@ from gosched.core.records.job import Job
 from gosched.master.base.access import Sees, Wording
 from gosched.master.base.callers import Caller
 from gosched.master.http.call import CALL
+from gosched.master.http.routes import job_name
 from gosched.master.web.query import Query
 from gosched.master.web.sources import Sources
 
@@ -72,7 +73,7 @@ def asked_of(sources: Sources, request: Request) -> Asked:
     caller: Caller = request.scope[CALL].caller
     return Asked(
         query=Query(request.query_params),
-        params=request.path_params,
+        params={name: job_name(text) if name == "job" else text for name, text in request.path_params.items()},
         caller=caller,
         sees=sources.access.lists(caller),
         words=sources.access.wording(caller),

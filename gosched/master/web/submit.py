@@ -20,13 +20,13 @@ from starlette.responses import Response
 from gosched.api.forecast import JobPlan
 from gosched.config import ConfigError, parse_job_file
 from gosched.config.jobs.job_model import PRIORITY_CLASSES
-from gosched.core.access import Permission, job_object
 from gosched.core.spec.job_spec import JobSpec
 from gosched.master.base.callers import Caller, denied
 from gosched.master.base.errors import ApiError, invalid
 from gosched.master.http.call import CALL, read_body
+from gosched.master.web.job_head import find_job
 from gosched.master.web.job_logs import spec_text
-from gosched.master.web.page import Asked
+from gosched.master.web.page import Asked, NoSuchPage
 from gosched.master.web.sources import Sources
 from gosched.wire.codec import to_message, to_record
 from gosched.wire.v1 import scheduler_pb2, types_pb2
@@ -66,9 +66,10 @@ async def submit_page(sources: Sources, asked: Asked) -> SubmitView:
     """Return the form; `like` names a job whose spec it begins with."""
     inner = {queue.rpartition(".")[0] for queue in sources.state.queues}
     leaves = sorted(path for path in sources.state.queues if path not in inner)
-    like = sources.state.find_job(asked.query.text("like"))
-    may_see = like is not None and sources.access.may(asked.caller, Permission.VIEW_JOB, job_object(like))
-    text = spec_text(like.spec) if like is not None and may_see else ""
+    try:
+        text = spec_text(find_job(sources, asked.caller, asked.query.text("like")).spec)
+    except NoSuchPage:  # the form begins empty then
+        text = ""
     return SubmitView(queues=tuple(leaves), priorities=tuple(PRIORITY_CLASSES), nonce=secrets.token_hex(8), text=text)
 
 

@@ -253,6 +253,16 @@ class Journal:
         self._commit = commit
         self._rewrite(entries)
 
+    def replace_entry(self, index: int, command: bytes) -> None:
+        """Give an entry another content, at its index and of its term."""
+        at = index - self.first_index
+        _, _, term = self._entries[at]
+        self._rewrite([*self._entries[:at], (command, index, term), *self._entries[at + 1 :]])
+
+    def close(self) -> None:
+        """Sync what is left and close the log's file."""
+        self._destroy()
+
     def term_at(self, index: int) -> int | None:
         at = index - self.first_index
         return self._entries[at][2] if 0 <= at < len(self._entries) else None

@@ -1,23 +1,23 @@
 """The sockets between members before anything is said on them: those that are accepted, and those that are dialled.
 
-Invariant: nothing here blocks the tick. Lookups run on a thread, sockets are non-blocking, and a process without a
+Invariant: nothing here blocks the tick. Lookups run on threads, sockets are non-blocking, and a process without a
 free descriptor still accepts and closes what it cannot keep.
 """
 
 from __future__ import annotations
 
-import concurrent.futures
 import contextlib
 import errno
 import os
 import random
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from pysyncobj.poller import POLL_EVENT_TYPE
 
-from gosched.replication.peers.peers import Peer
+from gosched.replication.peers.peers import Peer, Target
+from gosched.wire.addresses import STAGGER_S, AddressBook
 
 _ACCEPTS_PER_TURN = 16  # so that one that was let in may speak before as many come that it has to go
 _RETRY_S = (0.2, 0.5)
@@ -64,45 +64,71 @@ class Listener:
 
 
 class Dialler:
-    """Opens connections to peers, one attempt at a time for each."""
+    """Opens connections to peers: at each address that a peer may have, in rounds, a new attempt every `STAGGER_S`
+    while those before go on."""
 
     def __init__(
-        self, connecting: Callable[[socket.socket, str, Peer], None], failed: Callable[[Peer, str], None]
+        self,
+        book: AddressBook,
+        connecting: Callable[[socket.socket, Target, Peer], None],
+        failed: Callable[[Peer, str, str], None],
     ) -> None:
-        """Call `connecting` with a socket that is being connected, its host and its peer, or `failed` with why not."""
+        """Call `connecting` with a socket that is being connected, its target and its peer, or `failed` with the peer,
+        the address or name, and why not."""
+        self._book = book
         self._connecting = connecting
         self._failed = failed
-        self._resolver = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="resolver")
-
-    def close(self) -> None:
-        self._resolver.shutdown(wait=False, cancel_futures=True)
 
     def dial(self, peer: Peer, now: float) -> None:
-        """Begin an attempt, or go on with it; call it at each tick while the peer is to be reached."""
-        # Resolved anew for each attempt, off this thread: names move, and lookups hang.
-        if peer.resolving is None:
-            host, port = peer.addresses[peer.tried % len(peer.addresses)]
-            peer.resolving = self._resolver.submit(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
+        """Begin a round of attempts, or go on with it; call it at each look while the peer is to be reached."""
+        if any(connection.is_open for connection in peer.dialling):
+            return  # somebody answers there, and is about to say who it is
+        if not peer.asked:
+            # Asked in each round, for names move, and on another thread, for lookups hang. Most have an answer when
+            # this is called next; before one comes, the kept addresses are tried.
+            peer.asked = True
+            for host, _ in peer.addresses:
+                self._book.ask(host)
             return
-        if not peer.resolving.done():
-            return
-        resolving, peer.resolving = peer.resolving, None
-        host, _ = peer.addresses[peer.tried % len(peer.addresses)]
-        peer.tried += 1
-        peer.next_dial = now + random.uniform(*_RETRY_S)
+        target = next((t for t in self._targets(peer) if t.address not in peer.tried), None)
+        if target is not None:
+            peer.tried.add(target.address)
+            peer.next_dial = now + STAGGER_S
+            self._connect(peer, target)
+        elif not peer.dialling and (peer.tried or not any(self._book.is_asking(host) for host, _ in peer.addresses)):
+            for host, _ in peer.addresses:
+                if error := self._book.error(host):
+                    self._failed(peer, host, str(error))
+            new_round(peer)
+            peer.next_dial = now + random.uniform(*_RETRY_S)
+
+    def _targets(self, peer: Peer) -> Iterator[Target]:
+        for host, port in peer.addresses:
+            for address in self._book.of(host):
+                yield Target(host=host, address=(address, port), is_fresh=self._book.is_fresh(host, address))
+
+    def _connect(self, peer: Peer, target: Target) -> None:
         try:
-            family, kind, protocol, _, address = resolving.result()[0]
+            family, kind, protocol, _, address = socket.getaddrinfo(
+                *target.address, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST
+            )[0]
             sock = socket.socket(family, kind, protocol)
         except OSError as error:
-            self._failed(peer, str(error))
+            self._failed(peer, target.address[0], str(error))
             return
         sock.setblocking(False)
         code = sock.connect_ex(address)
         if code not in (0, errno.EINPROGRESS):
             sock.close()
-            self._failed(peer, os.strerror(code))
+            self._failed(peer, target.address[0], os.strerror(code))
             return
-        self._connecting(sock, host, peer)
+        self._connecting(sock, target, peer)
+
+
+def new_round(peer: Peer) -> None:
+    """Let the next attempt begin with all addresses again."""
+    peer.tried.clear()
+    peer.asked = False
 
 
 def send_last(sock: socket.socket, frame: bytes) -> None:

@@ -30,12 +30,13 @@ from gosched.replication.peer_messages import BadFrame, Message, decode, encode
 from gosched.replication.peers.connection import Connection
 from gosched.replication.peers.handshake import Handshake
 from gosched.replication.peers.hello import MemberStatus, introduction_in, member_status, met_in
-from gosched.replication.peers.peer_sockets import Dialler, Listener, send_last
-from gosched.replication.peers.peers import Peer, Revoked, Stranger, TlsNow
+from gosched.replication.peers.peer_sockets import Dialler, Listener, new_round, send_last
+from gosched.replication.peers.peers import Peer, Revoked, Stranger, Target, TlsNow
 from gosched.replication.raft.member_node import MemberNode, member_node
 from gosched.replication.raft.raft_rules import RuledTransport
 from gosched.replication.raft.timing import Slowest, Timing
 from gosched.replication.replica_config import split_address
+from gosched.wire.addresses import AddressBook
 from gosched.wire.plain_text import refusal
 from gosched.wire.v1 import raft_pb2
 
@@ -47,11 +48,13 @@ _UNKNOWN_AGAIN_S = 1.0  # between two calls at a cluster that does not know this
 _SAY_AGAIN_S = 30.0
 MAX_APPLICANTS = 8
 MAX_GUESTS = 8
+MAX_COMPLAINTS = 32  # that are remembered of a peer
 _RENEW_AFTER_S = 10.0
 _APPLICANT_S = 5.0  # how long a wish to be added counts
 
 log = structlog.get_logger()
 
+_OTHER_IS_OPEN = "another address answers"
 _REVOKED = "its certificate is revoked"
 
 
@@ -73,6 +76,7 @@ class PeerTransport(RuledTransport):
         joins_at: str,
         tls: TlsNow,
         timing: Timing,
+        book: AddressBook,
         refused: Callable[[str], None],
         revoked: Revoked = lambda serial: False,
     ) -> None:
@@ -106,7 +110,8 @@ class PeerTransport(RuledTransport):
             revoked=revoked,
         )
         self._listener = Listener(self._poller, listener, self._accept)
-        self._dialler = Dialler(self._on_dialled, self._complain)
+        self._book = book
+        self._dialler = Dialler(book, self._on_dialled, self._complain)
         raft.addOnTickCallback(self._on_tick)
 
     def seen(self) -> tuple[dict[str, int], dict[str, str]]:
@@ -168,11 +173,9 @@ class PeerTransport(RuledTransport):
 
     def destroy(self) -> None:
         self._listener.close()
-        self._dialler.close()
         for peer in self._peers.values():
-            for connection in (peer.connection, peer.dialling):
-                if connection is not None:
-                    connection.close("this master ends")
+            if peer.connection is not None:
+                peer.connection.close("this master ends")
         for connection in list(self._strangers):
             connection.close("this master ends")
 
@@ -209,7 +212,7 @@ class PeerTransport(RuledTransport):
                 limit_s = silence_s + (self.membership.quiet_s if self._is_quiet(peer) else 0.0)
                 if now - silent_since > limit_s:
                     peer.connection.close("no answer")
-            if peer.connection is None and peer.dialling is None and now >= peer.next_dial and self._dials(peer, now):
+            if peer.connection is None and now >= peer.next_dial and self._dials(peer, now):
                 self._dialler.dial(peer, now)
         for connection, stranger in list(self._strangers.items()):
             if now - stranger.since > self._timing.handshake:
@@ -238,8 +241,10 @@ class PeerTransport(RuledTransport):
         self._elections.round_trip_s = max(trips, default=0.0)
         self._raft.expect_answers_within(self._answers.value)
 
-    def _on_dialled(self, sock: socket.socket, host: str, peer: Peer) -> None:
-        peer.dialling = self._stranger(sock, tls.client if (tls := self._tls()) else None, host, peer)
+    def _on_dialled(self, sock: socket.socket, target: Target, peer: Peer) -> None:
+        tls = self._tls()
+        stranger = Stranger(time.monotonic(), target.host, peer, target.is_fresh)
+        peer.dialling[self._stranger(sock, tls.client if tls else None, stranger)] = target
 
     def _accept(self, sock: socket.socket, host: str) -> None:
         if self._tls() is None and (problem := refusal(host)):
@@ -249,7 +254,7 @@ class PeerTransport(RuledTransport):
             send_last(sock, self._handshake.bare_refusal(problem))
             return
         self._limit_strangers()
-        self._stranger(sock, tls.server if (tls := self._tls()) else None, host, None).begin()
+        self._stranger(sock, tls.server if (tls := self._tls()) else None, Stranger(time.monotonic(), host)).begin()
 
     def _limit_strangers(self) -> None:
         """Close the oldest one of the host with the most: idle connections, however many, keep no member out."""
@@ -258,7 +263,7 @@ class PeerTransport(RuledTransport):
             most = Counter(stranger.host for stranger, _ in came).most_common(1)[0][0]
             next(c for stranger, c in came if stranger.host == most).close("too many did not say who they are")
 
-    def _stranger(self, sock: socket.socket, tls: ssl.SSLContext | None, host: str, dialled: Peer | None) -> Connection:
+    def _stranger(self, sock: socket.socket, tls: ssl.SSLContext | None, stranger: Stranger) -> Connection:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         connection = Connection(
             self._poller,
@@ -267,14 +272,20 @@ class PeerTransport(RuledTransport):
             frame=self._on_frame,
             closed=self._on_closed,
             tls=tls,
-            dialled=dialled is not None,
+            dialled=stranger.dialled is not None,
         )
-        self._strangers[connection] = Stranger(time.monotonic(), host, dialled)
+        self._strangers[connection] = stranger
         return connection
 
     # Introduction
 
     def _on_open(self, connection: Connection) -> None:
+        stranger = self._strangers.get(connection)
+        if stranger is not None and stranger.dialled is not None:
+            # One alone speaks: of two, the peer would keep the one that this side gives up.
+            for other in [each for each in stranger.dialled.dialling if each is not connection]:
+                stranger.dialled.tried.discard(stranger.dialled.dialling[other].address)
+                other.close(_OTHER_IS_OPEN)
         connection.send(self._handshake.hello())
 
     def _on_frame(self, connection: Connection, data: bytes) -> None:
@@ -364,11 +375,12 @@ class PeerTransport(RuledTransport):
             self._known.note(hello.member, peer.met)
         self.membership.heard(hello.member, empty=hello.empty)
         del self._strangers[connection]
-        if peer.dialling is connection:
-            peer.dialling = None
+        if target := peer.dialling.pop(connection, None):
+            self._book.worked(target.host, [target.address[0]])
+        new_round(peer)
         old, peer.connection = peer.connection, connection
         peer.unanswered_since = None
-        peer.last_complaint = ""
+        peer.complaints.clear()
         peer.newest_level = hello.newest_level or FeatureLevel.FIRST  # a release that names none knows no more
         if old is not None:  # the peer came back before we noticed that it was gone
             old.close("replaced by a newer one")
@@ -410,9 +422,10 @@ class PeerTransport(RuledTransport):
     def _on_closed(self, connection: Connection, reason: str) -> None:
         self._strangers.pop(connection, None)
         for peer in list(self._peers.values()):
-            if peer.dialling is connection:
-                peer.dialling = None
-                self._complain(peer, reason)
+            if target := peer.dialling.pop(connection, None):
+                if reason != _OTHER_IS_OPEN:
+                    peer.next_dial = time.monotonic()  # the next address need not wait
+                    self._complain(peer, target.address[0], reason)
             elif peer.connection is connection:
                 peer.connection = None
                 peer.unanswered_since = None
@@ -422,7 +435,9 @@ class PeerTransport(RuledTransport):
                 if not peer.addresses:
                     del self._peers[peer.node.id]
 
-    def _complain(self, peer: Peer, reason: str) -> None:
-        if reason != peer.last_complaint:
-            peer.last_complaint = reason
-            log.info("peer not reached", peer=peer.node.id, why=reason)
+    def _complain(self, peer: Peer, at: str, reason: str) -> None:
+        if peer.complaints.get(at) != reason:
+            if len(peer.complaints) >= MAX_COMPLAINTS:
+                peer.complaints.clear()
+            peer.complaints[at] = reason
+            log.info("peer not reached", peer=peer.node.id, at=at, why=reason)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import concurrent.futures
 import math
 import ssl
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
 
 from gosched.core.features import FeatureLevel
 from gosched.replication.members.identity import Met
@@ -17,6 +15,17 @@ from gosched.replication.raft.member_node import MemberNode
 from gosched.wire.role_rules import BUILT_IN, RoleReader
 
 Address = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """One of the addresses of a peer, as it is dialled."""
+
+    host: str
+    #: What is dialled: the host itself, or where its name points.
+    address: Address
+    #: The name points there now; False: it did.
+    is_fresh: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,8 +54,10 @@ class Peer:
     node: MemberNode
     #: Where it may listen, by the log, then by the config; empty: it only dials.
     addresses: tuple[Address, ...] = ()
-    #: Attempts so far: they take the addresses in turn.
-    tried: int = 0
+    #: Where this round of attempts was: an address each.
+    tried: set[Address] = field(default_factory=set)
+    #: Its names were asked for in this round.
+    asked: bool = False
     #: Since when no connection is open, in seconds of the monotonic clock.
     alone_since: float = 0.0
     #: What it last said of itself; None: nothing yet.
@@ -57,16 +68,14 @@ class Peer:
     met: Met | None = None
     #: It answered at an address that was dialled, or its certificate names it.
     trusted: bool = False
-    #: The connection that is being made; None: there is none.
-    dialling: Connection | None = None
-    #: The lookup of its address that is under way.
-    resolving: concurrent.futures.Future[Any] | None = None
+    #: The connections that are being made, at most one of which is open.
+    dialling: dict[Connection, Target] = field(default_factory=dict)
     #: The earliest time of the next attempt, in seconds of the monotonic clock.
     next_dial: float = 0.0
     #: When the oldest message without an answer was sent; None: all are answered.
     unanswered_since: float | None = None
-    #: The newest reason why it was not reached, so that each is logged once.
-    last_complaint: str = ""
+    #: The newest reasons why it was not reached, by address, so that each is logged once.
+    complaints: dict[str, str] = field(default_factory=dict)
     #: The newest feature level that the connected peer said it knows.
     newest_level: int = FeatureLevel.FIRST
     #: When its connection is made anew, for new certificates, in seconds of the monotonic clock.
@@ -83,7 +92,9 @@ class Stranger:
     host: str
     #: The peer that was dialled; None: the other side dialled.
     dialled: Peer | None = None
+    #: It was dialled at an address that its name has now, and not at one that was kept.
+    is_fresh: bool = False
 
     def is_trusted(self, tls: Tls | None) -> bool:
         """Return whether it answers at the peer's own address, or its certificate names it."""
-        return tls is not None or self.dialled is not None
+        return tls is not None or (self.dialled is not None and self.is_fresh)

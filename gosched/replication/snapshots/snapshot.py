@@ -10,6 +10,7 @@ import struct
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from google.protobuf.message import DecodeError
 
@@ -126,6 +127,7 @@ def _chunks(snapshot: Snapshot) -> Iterator[bytes]:
         cluster_id=state.cluster_id,
         task_key=state.task_key,
         lineage=state.lineage,
+        requests_from_ms=state.requests_from_ms,
         clock_ms=state.clock_ms,
         epoch=state.epoch,
         leader=state.leader,
@@ -177,6 +179,7 @@ def _frames(data: bytes) -> Iterator[bytes]:
 def _state_of(header: log_pb2.SnapshotHeader, found: dict[str, list[object]]) -> FrozenState:
     configuration = found[_CONFIGURATION][-1] if found[_CONFIGURATION] else None
     assert configuration is None or isinstance(configuration, Configuration)
+    tables: dict[str, Any] = {table.name: table.built(found[table.record]) for table in TABLES}
     return FrozenState(
         revision=header.revision,
         feature_level=header.feature_level or FeatureLevel.FIRST,
@@ -184,11 +187,12 @@ def _state_of(header: log_pb2.SnapshotHeader, found: dict[str, list[object]]) ->
         task_key=header.task_key,
         configuration=configuration,
         lineage=tuple(header.lineage),
+        requests_from_ms=header.requests_from_ms,
         clock_ms=header.clock_ms,
         epoch=header.epoch,
         leader=header.leader,
         next_sequence=header.next_sequence,
-        **{table.name: table.built(found[table.record]) for table in TABLES},
+        **tables,
     )
 
 

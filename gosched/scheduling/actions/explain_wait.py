@@ -36,7 +36,8 @@ class WaitExplainer:
         self._explainer.spend()
         if not self._start_now.fits_unreserved(gang):
             return self._short_of(gang)
-        names = [reserved.gang.name for reserved in self._reserved_starts.all if reserved.gang.job_id != gang.job_id]
+        gangs = [reserved.gang for reserved in self._reserved_starts.all if reserved.gang.job_id != gang.job_id]
+        names = [explanation.name_of(other, gang) for other in gangs]
         return explanation.blocked_by_reservations([*names, *[w.name for w in self._reserved_starts.windows]])
 
     def why_in_full(self, gang: PendingGang) -> Explanation:

@@ -142,7 +142,8 @@ class Explainer:
             return None
         allowed = feasibility.choice(gang, request).allowed
         own = feasibility.nodes.rows([node for _, node in gang.placed])
-        slots = keep_apart(constraints, capacity.slots(request, allowed), np.arange(len(allowed)), own, feasibility)
+        slots, keys = capacity.slots(request, allowed), np.arange(len(allowed))
+        slots = keep_apart(gang, constraints, slots, keys, own, feasibility)
         of_group = feasibility.nodes.rows([node for name, node in gang.placed if name == request.group])
         even = [
             Evenness(rule, feasibility.codes(rule.level), allowed, slots, of_group).available

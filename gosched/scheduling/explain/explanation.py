@@ -14,7 +14,9 @@ from gosched.api.explanation import Victim as ShownVictim
 from gosched.api.explanation import WaitExplanation
 from gosched.core.reasons import WaitReason
 from gosched.core.records.reservation import Reservation
+from gosched.core.state.job_names import name_beside
 from gosched.scheduling.preemption.eviction_rules import Victim
+from gosched.scheduling.snapshot.running_gangs import RunningGang
 from gosched.scheduling.snapshot.task_requests import PendingGang
 
 
@@ -37,6 +39,11 @@ def reserved(why: Explanation, reservation: Reservation | None) -> Explanation:
     nodes = len(dict.fromkeys(share.node_id for share in reservation.shares))
     start_from = f"reserved for its {what}, on {nodes} {'node' if nodes == 1 else 'nodes'}"
     return replace(why, start_ms=reservation.start_ms, start_from=start_from)
+
+
+def name_of(other: PendingGang | RunningGang, gang: PendingGang) -> str:
+    """Return what a line about a gang calls another one."""
+    return name_beside(other.name, other.job_id, (other.tenant, other.queue), (gang.tenant, gang.queue))
 
 
 def blocked_by_reservations(names: Sequence[str]) -> Explanation:

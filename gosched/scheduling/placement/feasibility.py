@@ -34,7 +34,7 @@ class Feasibility:
     def __init__(self, view: View, policy: Policy, capacity: FreeCapacity, plugins: Plugins) -> None:
         self.nodes = view.nodes
         self.policy = policy
-        #: Rows where jobs hold a place that other jobs keep away from, by job name.
+        #: Rows where jobs hold a place that other jobs keep away from, by TENANT/NAME.
         self.avoided_rows: dict[str, IntArray] = {n: view.nodes.rows(ids) for n, ids in view.avoided.items()}
         self.plugins = plugins
         self._capacity = capacity
@@ -54,9 +54,9 @@ class Feasibility:
 
     def placed(self, gang: PendingGang, placement: GangPlacement) -> None:
         """Note where the gang is: jobs that keep away from it do so from now on."""
-        if gang.name in self.avoided_rows:
+        if self.avoided_rows and (name := f"{gang.tenant}/{gang.name}") in self.avoided_rows:
             rows = self.nodes.rows([task.node_id for task in placement.tasks])
-            self.avoided_rows[gang.name] = np.concatenate([self.avoided_rows[gang.name], rows])
+            self.avoided_rows[name] = np.concatenate([self.avoided_rows[name], rows])
 
     @property
     def topology(self) -> Topology:

@@ -212,7 +212,7 @@ class _Try:
         keys = feasibility.keys(request, self.choices[index], strategy) if self.shuffled is None else self.shuffled
         slots = self._without_domains_of_others(request.group, slots)
         if constraints.anti_affinity:
-            slots = keep_apart(constraints, slots, keys, self._rows_of_job(), feasibility)
+            slots = keep_apart(self.gang, constraints, slots, keys, self._rows_of_job(), feasibility)
         preference = self.choices[index].preference
 
         def split(slots: IntArray, count: int) -> Share:

@@ -11,18 +11,23 @@ from gosched.core.spec.placement_rules import SELF, Mode, SpreadRule
 from gosched.scheduling.placement.feasibility import Feasibility
 from gosched.scheduling.placement.topology import NOWHERE
 from gosched.scheduling.snapshot.labels import BoolArray, IntArray
-from gosched.scheduling.snapshot.task_requests import Constraints
+from gosched.scheduling.snapshot.task_requests import Constraints, PendingGang
 
 
 def keep_apart(
-    constraints: Constraints, slots: IntArray, keys: IntArray, own: IntArray, feasibility: Feasibility
+    gang: PendingGang,
+    constraints: Constraints,
+    slots: IntArray,
+    keys: IntArray,
+    own: IntArray,
+    feasibility: Feasibility,
 ) -> IntArray:
-    """Return the slots that anti-affinity leaves. `own` are the rows where tasks of the job are."""
+    """Return the slots that anti-affinity leaves. `own` are the rows where tasks of the gang are."""
     # The rule about the job's own tasks comes last: it keeps one slot of those that the others leave.
     own_last = sorted(constraints.anti_affinity, key=lambda rule: rule.job == SELF)
     for rule in own_last:
         codes = feasibility.codes(rule.level)
-        rows = own if rule.job == SELF else feasibility.avoided_rows.get(rule.job, own[:0])
+        rows = own if rule.job == SELF else feasibility.avoided_rows.get(rule.full_name(gang.tenant), own[:0])
         taken = np.unique(codes[rows])
         slots = np.where(np.isin(codes, taken[taken != NOWHERE]), 0, slots)
         if rule.job == SELF:

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from gosched.core.amounts import duration_text
 from gosched.core.spec.placement_rules import Mode
+from gosched.scheduling.explain.explanation import name_of
 from gosched.scheduling.preemption.eviction_rules import Victim
 from gosched.scheduling.queries.trial_cycle import TrialCycle
 from gosched.scheduling.snapshot.task_requests import PendingGang, TaskRequest, replace_requests
@@ -93,5 +94,5 @@ def _higher_priority(trial: TrialCycle, gang: PendingGang) -> str:
     priority, victims = lowest_priority(trial, gang)
     if not priority:
         return ""
-    names = ", ".join([victim.gang.name for victim in victims[:3]]) + (", ..." if len(victims) > 3 else "")
+    names = ", ".join([name_of(victim.gang, gang) for victim in victims[:3]]) + (", ..." if len(victims) > 3 else "")
     return f"it would start with priority {priority}, evicting {names}"

@@ -54,7 +54,7 @@ class ViewBuilder:
         self._label_counts = LabelCounts(tracked_labels)
         self._gangs: dict[str, PendingGang] = {}
         self._demand: dict[str, Amounts] = {}
-        self._avoided: Counter[str] = Counter()  # names of jobs that pending gangs keep away from
+        self._avoided: Counter[str] = Counter()  # TENANT/NAME of jobs that pending gangs keep away from
         self._live: dict[str, Counter[TaskKind]] = {}  # equal ones are one object
         self._workload: Counter[TaskKind] = Counter()  # of the live jobs
         self._holders: dict[str, RunningGang] = {}
@@ -343,11 +343,13 @@ _KINDS = ByGroups(_kinds_of)
 
 
 def _avoids(gang: PendingGang) -> list[str]:
-    return [rule.job for request in gang.requests for rule in request.constraints.anti_affinity if rule.job != SELF]
+    rules = [rule for request in gang.requests for rule in request.constraints.anti_affinity if rule.job != SELF]
+    return [rule.full_name(gang.tenant) for rule in rules]
 
 
 def _nodes_of(state: ClusterState, name: str) -> tuple[str, ...]:
-    job = state.jobs.get(state.names.id_of(name))
+    tenant, _, own = name.partition("/")
+    job = state.jobs.get(state.names.id_of(tenant, own))
     return tuple([t.node_id for t in state.tasks_of(job) if t.state.is_active]) if job is not None else ()
 
 

@@ -251,7 +251,7 @@ def pending_gang(job: Job, tasks: Iterable[Task] = ()) -> PendingGang:
         placed=placed,
         keeps_apart=_KEEPS_APART(spec.groups),
         joins=joins,
-        shape=sums.shape,
+        shape=_shape_in(spec.tenant, sums.shape, requests),
         span_ms=spec.span_ms,
         is_bounded=bool(spec.timeout_ms),
         may_evict=spec.preemption.policy is PreemptionPolicy.LOWER_PRIORITY,
@@ -278,7 +278,7 @@ def replace_requests(gang: PendingGang, requests: tuple[TaskRequest, ...]) -> Pe
         most=sums.most,
         total=sums.total,
         charge=sums.charge,
-        shape=sums.shape,
+        shape=_shape_in(gang.tenant, sums.shape, requests),
     )
 
 
@@ -329,6 +329,12 @@ def _request(group: TaskGroup, ranks: Sequence[int], floor: int) -> TaskRequest:
         ),
         strategy=group.strategy,
     )
+
+
+def _shape_in(tenant: str, shape: str, requests: tuple[TaskRequest, ...]) -> str:
+    """Return the shape of a gang of the tenant: names of jobs that it keeps away from are its tenant's own."""
+    apart = any(rule.job != SELF for request in requests for rule in request.constraints.anti_affinity)
+    return f"{tenant};{shape}" if apart else shape
 
 
 def _shape(requests: tuple[TaskRequest, ...], job_id: str) -> str:

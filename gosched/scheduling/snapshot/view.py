@@ -219,7 +219,7 @@ class View:
     running: Mapping[tuple[str, str], int] = field(default_factory=dict)
     #: What the pending gangs ask for, by queue and resource name.
     demand: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    #: Ids of the nodes where jobs hold a place that pending gangs keep away from, by job name.
+    #: Ids of the nodes where jobs hold a place that pending gangs keep away from, by TENANT/NAME.
     avoided: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     #: Number of tasks of live jobs, by kind.
     workload: Mapping[TaskKind, int] = field(default_factory=dict)

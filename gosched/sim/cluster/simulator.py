@@ -40,6 +40,7 @@ from gosched.scheduling.rng_seed import seed_of
 from gosched.sim.cluster.recorder import Recorder
 from gosched.sim.cluster.trace import TraceJob
 from gosched.state_machine import apply
+from gosched.state_machine.children import live_namesake
 
 START_MS = 1_767_225_600_000  # 2026-01-01 00:00 UTC: a moment 0 would read as "never" in the records
 KEPT_JOBS = 10_000  # finished ones, as by default in a master
@@ -179,8 +180,7 @@ class Simulator:
     def _submit(self, source: TraceJob) -> None:
         job_id = f"j{self._arrived:07}"
         spec = source.spec
-        namesake = self.state.find_job(spec.name)
-        if namesake is not None and not namesake.state.is_final:  # a master would take it for the same one
+        if live_namesake(self.state, spec.tenant, spec.name) is not None:  # a master would take it for the same one
             spec = replace(spec, name=f"{spec.name}-{self._arrived}")
         self._work[job_id] = _Work(source, source.duration_ms)
         self._tell(SubmitJob(job_id=job_id, spec=spec))

@@ -55,7 +55,7 @@ class CommandBatch(_message.Message):
     def __init__(self, schema: _Optional[int] = ..., proposer: _Optional[str] = ..., proposal: _Optional[int] = ..., commands: _Optional[_Iterable[_Union[Command, _Mapping]]] = ...) -> None: ...
 
 class Command(_message.Message):
-    __slots__ = ("client_id", "request_id", "epoch", "at_ms", "noop", "open_epoch", "set_queues", "announce_master", "submit_job", "cancel_job", "drop_finished_jobs", "register_node", "mark_node_dead", "commit_plan", "report_tasks", "set_quotas", "control_job", "run_schedule", "pass_time", "set_window", "drop_window", "control_node", "set_feature_level", "set_clock", "remove_node", "set_members", "note_wait_reasons", "label_node", "set_bindings", "create_token", "revoke_token", "set_secret", "delete_secret", "reseal_secret", "revoke_certificate", "unrevoke_certificate", "create_join_token", "revoke_join_token", "use_join_token", "renew_joined_node", "await_node")
+    __slots__ = ("client_id", "request_id", "epoch", "at_ms", "noop", "open_epoch", "set_queues", "announce_master", "submit_job", "cancel_job", "drop_finished_jobs", "register_node", "mark_node_dead", "commit_plan", "report_tasks", "set_quotas", "control_job", "run_schedule", "pass_time", "set_window", "drop_window", "control_node", "set_feature_level", "set_clock", "remove_node", "set_members", "note_wait_reasons", "label_node", "set_bindings", "create_token", "revoke_token", "set_secret", "delete_secret", "reseal_secret", "revoke_certificate", "unrevoke_certificate", "create_join_token", "revoke_join_token", "use_join_token", "renew_joined_node", "await_node", "skipped")
     CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
@@ -97,6 +97,7 @@ class Command(_message.Message):
     USE_JOIN_TOKEN_FIELD_NUMBER: _ClassVar[int]
     RENEW_JOINED_NODE_FIELD_NUMBER: _ClassVar[int]
     AWAIT_NODE_FIELD_NUMBER: _ClassVar[int]
+    SKIPPED_FIELD_NUMBER: _ClassVar[int]
     client_id: str
     request_id: str
     epoch: int
@@ -138,7 +139,8 @@ class Command(_message.Message):
     use_join_token: UseJoinToken
     renew_joined_node: RenewJoinedNode
     await_node: AwaitNode
-    def __init__(self, client_id: _Optional[str] = ..., request_id: _Optional[str] = ..., epoch: _Optional[int] = ..., at_ms: _Optional[int] = ..., noop: _Optional[_Union[Noop, _Mapping]] = ..., open_epoch: _Optional[_Union[OpenEpoch, _Mapping]] = ..., set_queues: _Optional[_Union[SetQueues, _Mapping]] = ..., announce_master: _Optional[_Union[AnnounceMaster, _Mapping]] = ..., submit_job: _Optional[_Union[SubmitJob, _Mapping]] = ..., cancel_job: _Optional[_Union[CancelJob, _Mapping]] = ..., drop_finished_jobs: _Optional[_Union[DropFinishedJobs, _Mapping]] = ..., register_node: _Optional[_Union[RegisterNode, _Mapping]] = ..., mark_node_dead: _Optional[_Union[MarkNodeDead, _Mapping]] = ..., commit_plan: _Optional[_Union[CommitPlan, _Mapping]] = ..., report_tasks: _Optional[_Union[ReportTasks, _Mapping]] = ..., set_quotas: _Optional[_Union[SetQuotas, _Mapping]] = ..., control_job: _Optional[_Union[ControlJob, _Mapping]] = ..., run_schedule: _Optional[_Union[RunSchedule, _Mapping]] = ..., pass_time: _Optional[_Union[PassTime, _Mapping]] = ..., set_window: _Optional[_Union[SetWindow, _Mapping]] = ..., drop_window: _Optional[_Union[DropWindow, _Mapping]] = ..., control_node: _Optional[_Union[ControlNode, _Mapping]] = ..., set_feature_level: _Optional[_Union[SetFeatureLevel, _Mapping]] = ..., set_clock: _Optional[_Union[SetClock, _Mapping]] = ..., remove_node: _Optional[_Union[RemoveNode, _Mapping]] = ..., set_members: _Optional[_Union[SetMembers, _Mapping]] = ..., note_wait_reasons: _Optional[_Union[NoteWaitReasons, _Mapping]] = ..., label_node: _Optional[_Union[LabelNode, _Mapping]] = ..., set_bindings: _Optional[_Union[SetBindings, _Mapping]] = ..., create_token: _Optional[_Union[CreateToken, _Mapping]] = ..., revoke_token: _Optional[_Union[RevokeToken, _Mapping]] = ..., set_secret: _Optional[_Union[SetSecret, _Mapping]] = ..., delete_secret: _Optional[_Union[DeleteSecret, _Mapping]] = ..., reseal_secret: _Optional[_Union[ResealSecret, _Mapping]] = ..., revoke_certificate: _Optional[_Union[RevokeCertificate, _Mapping]] = ..., unrevoke_certificate: _Optional[_Union[UnrevokeCertificate, _Mapping]] = ..., create_join_token: _Optional[_Union[CreateJoinToken, _Mapping]] = ..., revoke_join_token: _Optional[_Union[RevokeJoinToken, _Mapping]] = ..., use_join_token: _Optional[_Union[UseJoinToken, _Mapping]] = ..., renew_joined_node: _Optional[_Union[RenewJoinedNode, _Mapping]] = ..., await_node: _Optional[_Union[AwaitNode, _Mapping]] = ...) -> None: ...
+    skipped: Skipped
+    def __init__(self, client_id: _Optional[str] = ..., request_id: _Optional[str] = ..., epoch: _Optional[int] = ..., at_ms: _Optional[int] = ..., noop: _Optional[_Union[Noop, _Mapping]] = ..., open_epoch: _Optional[_Union[OpenEpoch, _Mapping]] = ..., set_queues: _Optional[_Union[SetQueues, _Mapping]] = ..., announce_master: _Optional[_Union[AnnounceMaster, _Mapping]] = ..., submit_job: _Optional[_Union[SubmitJob, _Mapping]] = ..., cancel_job: _Optional[_Union[CancelJob, _Mapping]] = ..., drop_finished_jobs: _Optional[_Union[DropFinishedJobs, _Mapping]] = ..., register_node: _Optional[_Union[RegisterNode, _Mapping]] = ..., mark_node_dead: _Optional[_Union[MarkNodeDead, _Mapping]] = ..., commit_plan: _Optional[_Union[CommitPlan, _Mapping]] = ..., report_tasks: _Optional[_Union[ReportTasks, _Mapping]] = ..., set_quotas: _Optional[_Union[SetQuotas, _Mapping]] = ..., control_job: _Optional[_Union[ControlJob, _Mapping]] = ..., run_schedule: _Optional[_Union[RunSchedule, _Mapping]] = ..., pass_time: _Optional[_Union[PassTime, _Mapping]] = ..., set_window: _Optional[_Union[SetWindow, _Mapping]] = ..., drop_window: _Optional[_Union[DropWindow, _Mapping]] = ..., control_node: _Optional[_Union[ControlNode, _Mapping]] = ..., set_feature_level: _Optional[_Union[SetFeatureLevel, _Mapping]] = ..., set_clock: _Optional[_Union[SetClock, _Mapping]] = ..., remove_node: _Optional[_Union[RemoveNode, _Mapping]] = ..., set_members: _Optional[_Union[SetMembers, _Mapping]] = ..., note_wait_reasons: _Optional[_Union[NoteWaitReasons, _Mapping]] = ..., label_node: _Optional[_Union[LabelNode, _Mapping]] = ..., set_bindings: _Optional[_Union[SetBindings, _Mapping]] = ..., create_token: _Optional[_Union[CreateToken, _Mapping]] = ..., revoke_token: _Optional[_Union[RevokeToken, _Mapping]] = ..., set_secret: _Optional[_Union[SetSecret, _Mapping]] = ..., delete_secret: _Optional[_Union[DeleteSecret, _Mapping]] = ..., reseal_secret: _Optional[_Union[ResealSecret, _Mapping]] = ..., revoke_certificate: _Optional[_Union[RevokeCertificate, _Mapping]] = ..., unrevoke_certificate: _Optional[_Union[UnrevokeCertificate, _Mapping]] = ..., create_join_token: _Optional[_Union[CreateJoinToken, _Mapping]] = ..., revoke_join_token: _Optional[_Union[RevokeJoinToken, _Mapping]] = ..., use_join_token: _Optional[_Union[UseJoinToken, _Mapping]] = ..., renew_joined_node: _Optional[_Union[RenewJoinedNode, _Mapping]] = ..., await_node: _Optional[_Union[AwaitNode, _Mapping]] = ..., skipped: _Optional[_Union[Skipped, _Mapping]] = ...) -> None: ...
 
 class Noop(_message.Message):
     __slots__ = ()
@@ -191,7 +193,7 @@ class SetMembers(_message.Message):
     def __init__(self, configuration: _Optional[_Union[_types_pb2.Configuration, _Mapping]] = ...) -> None: ...
 
 class SubmitJob(_message.Message):
-    __slots__ = ("job_id", "spec", "reservation", "next_run_at_ms", "user", "authenticated", "traceparent")
+    __slots__ = ("job_id", "spec", "reservation", "next_run_at_ms", "user", "authenticated", "traceparent", "unseen")
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     SPEC_FIELD_NUMBER: _ClassVar[int]
     RESERVATION_FIELD_NUMBER: _ClassVar[int]
@@ -199,6 +201,7 @@ class SubmitJob(_message.Message):
     USER_FIELD_NUMBER: _ClassVar[int]
     AUTHENTICATED_FIELD_NUMBER: _ClassVar[int]
     TRACEPARENT_FIELD_NUMBER: _ClassVar[int]
+    UNSEEN_FIELD_NUMBER: _ClassVar[int]
     job_id: str
     spec: _types_pb2.JobSpec
     reservation: _containers.RepeatedCompositeFieldContainer[_types_pb2.Reservation]
@@ -206,7 +209,8 @@ class SubmitJob(_message.Message):
     user: str
     authenticated: bool
     traceparent: str
-    def __init__(self, job_id: _Optional[str] = ..., spec: _Optional[_Union[_types_pb2.JobSpec, _Mapping]] = ..., reservation: _Optional[_Iterable[_Union[_types_pb2.Reservation, _Mapping]]] = ..., next_run_at_ms: _Optional[int] = ..., user: _Optional[str] = ..., authenticated: bool = ..., traceparent: _Optional[str] = ...) -> None: ...
+    unseen: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, job_id: _Optional[str] = ..., spec: _Optional[_Union[_types_pb2.JobSpec, _Mapping]] = ..., reservation: _Optional[_Iterable[_Union[_types_pb2.Reservation, _Mapping]]] = ..., next_run_at_ms: _Optional[int] = ..., user: _Optional[str] = ..., authenticated: bool = ..., traceparent: _Optional[str] = ..., unseen: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class CancelJob(_message.Message):
     __slots__ = ("job_id", "reason")
@@ -429,6 +433,12 @@ class RenewJoinedNode(_message.Message):
     shown: str
     def __init__(self, name: _Optional[str] = ..., hosts: _Optional[_Iterable[str]] = ..., ends_at_ms: _Optional[int] = ..., certificate: _Optional[str] = ..., shown: _Optional[str] = ...) -> None: ...
 
+class Skipped(_message.Message):
+    __slots__ = ("kind",)
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    kind: str
+    def __init__(self, kind: _Optional[str] = ...) -> None: ...
+
 class DropWindow(_message.Message):
     __slots__ = ("name",)
     NAME_FIELD_NUMBER: _ClassVar[int]
@@ -561,7 +571,7 @@ class ReportTasks(_message.Message):
     def __init__(self, node_id: _Optional[str] = ..., incarnation: _Optional[str] = ..., reports: _Optional[_Iterable[_Union[_types_pb2.TaskReport, _Mapping]]] = ..., registration: _Optional[int] = ...) -> None: ...
 
 class SnapshotHeader(_message.Message):
-    __slots__ = ("schema", "previous", "last", "revision", "clock_ms", "epoch", "leader", "next_sequence", "records", "feature_level", "cluster_id", "task_key", "lineage")
+    __slots__ = ("schema", "previous", "last", "revision", "clock_ms", "epoch", "leader", "next_sequence", "records", "feature_level", "cluster_id", "task_key", "requests_from_ms", "lineage")
     SCHEMA_FIELD_NUMBER: _ClassVar[int]
     PREVIOUS_FIELD_NUMBER: _ClassVar[int]
     LAST_FIELD_NUMBER: _ClassVar[int]
@@ -574,6 +584,7 @@ class SnapshotHeader(_message.Message):
     FEATURE_LEVEL_FIELD_NUMBER: _ClassVar[int]
     CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
     TASK_KEY_FIELD_NUMBER: _ClassVar[int]
+    REQUESTS_FROM_MS_FIELD_NUMBER: _ClassVar[int]
     LINEAGE_FIELD_NUMBER: _ClassVar[int]
     schema: int
     previous: LogEntry
@@ -587,11 +598,12 @@ class SnapshotHeader(_message.Message):
     feature_level: int
     cluster_id: str
     task_key: str
+    requests_from_ms: int
     lineage: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, schema: _Optional[int] = ..., previous: _Optional[_Union[LogEntry, _Mapping]] = ..., last: _Optional[_Union[LogEntry, _Mapping]] = ..., revision: _Optional[int] = ..., clock_ms: _Optional[int] = ..., epoch: _Optional[int] = ..., leader: _Optional[str] = ..., next_sequence: _Optional[int] = ..., records: _Optional[int] = ..., feature_level: _Optional[int] = ..., cluster_id: _Optional[str] = ..., task_key: _Optional[str] = ..., lineage: _Optional[_Iterable[str]] = ...) -> None: ...
+    def __init__(self, schema: _Optional[int] = ..., previous: _Optional[_Union[LogEntry, _Mapping]] = ..., last: _Optional[_Union[LogEntry, _Mapping]] = ..., revision: _Optional[int] = ..., clock_ms: _Optional[int] = ..., epoch: _Optional[int] = ..., leader: _Optional[str] = ..., next_sequence: _Optional[int] = ..., records: _Optional[int] = ..., feature_level: _Optional[int] = ..., cluster_id: _Optional[str] = ..., task_key: _Optional[str] = ..., requests_from_ms: _Optional[int] = ..., lineage: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class SnapshotRecord(_message.Message):
-    __slots__ = ("node", "queue", "tenant", "master", "job", "task", "allocation", "answer", "quota", "account", "fence", "reservation", "window", "spec_part", "stored_job", "follow_up", "binding", "token", "secret", "revocation", "join_token", "joined_node", "configuration")
+    __slots__ = ("node", "queue", "tenant", "master", "job", "task", "allocation", "answer", "quota", "account", "fence", "reservation", "window", "spec_part", "stored_job", "follow_up", "binding", "token", "secret", "revocation", "join_token", "joined_node", "answered", "configuration")
     NODE_FIELD_NUMBER: _ClassVar[int]
     QUEUE_FIELD_NUMBER: _ClassVar[int]
     TENANT_FIELD_NUMBER: _ClassVar[int]
@@ -614,6 +626,7 @@ class SnapshotRecord(_message.Message):
     REVOCATION_FIELD_NUMBER: _ClassVar[int]
     JOIN_TOKEN_FIELD_NUMBER: _ClassVar[int]
     JOINED_NODE_FIELD_NUMBER: _ClassVar[int]
+    ANSWERED_FIELD_NUMBER: _ClassVar[int]
     CONFIGURATION_FIELD_NUMBER: _ClassVar[int]
     node: _types_pb2.Node
     queue: _types_pb2.Queue
@@ -637,8 +650,9 @@ class SnapshotRecord(_message.Message):
     revocation: _types_pb2.Revocation
     join_token: _types_pb2.JoinToken
     joined_node: _types_pb2.JoinedNode
+    answered: Answered
     configuration: _types_pb2.Configuration
-    def __init__(self, node: _Optional[_Union[_types_pb2.Node, _Mapping]] = ..., queue: _Optional[_Union[_types_pb2.Queue, _Mapping]] = ..., tenant: _Optional[_Union[_types_pb2.Tenant, _Mapping]] = ..., master: _Optional[_Union[_types_pb2.Master, _Mapping]] = ..., job: _Optional[_Union[_types_pb2.Job, _Mapping]] = ..., task: _Optional[_Union[_types_pb2.Task, _Mapping]] = ..., allocation: _Optional[_Union[_types_pb2.Allocation, _Mapping]] = ..., answer: _Optional[_Union[Answer, _Mapping]] = ..., quota: _Optional[_Union[_types_pb2.Quota, _Mapping]] = ..., account: _Optional[_Union[_types_pb2.Account, _Mapping]] = ..., fence: _Optional[_Union[_types_pb2.Fence, _Mapping]] = ..., reservation: _Optional[_Union[_types_pb2.Reservation, _Mapping]] = ..., window: _Optional[_Union[_types_pb2.Window, _Mapping]] = ..., spec_part: _Optional[_Union[SpecPart, _Mapping]] = ..., stored_job: _Optional[_Union[StoredJob, _Mapping]] = ..., follow_up: _Optional[_Union[FollowUp, _Mapping]] = ..., binding: _Optional[_Union[_types_pb2.Binding, _Mapping]] = ..., token: _Optional[_Union[_types_pb2.Token, _Mapping]] = ..., secret: _Optional[_Union[_types_pb2.Secret, _Mapping]] = ..., revocation: _Optional[_Union[_types_pb2.Revocation, _Mapping]] = ..., join_token: _Optional[_Union[_types_pb2.JoinToken, _Mapping]] = ..., joined_node: _Optional[_Union[_types_pb2.JoinedNode, _Mapping]] = ..., configuration: _Optional[_Union[_types_pb2.Configuration, _Mapping]] = ...) -> None: ...
+    def __init__(self, node: _Optional[_Union[_types_pb2.Node, _Mapping]] = ..., queue: _Optional[_Union[_types_pb2.Queue, _Mapping]] = ..., tenant: _Optional[_Union[_types_pb2.Tenant, _Mapping]] = ..., master: _Optional[_Union[_types_pb2.Master, _Mapping]] = ..., job: _Optional[_Union[_types_pb2.Job, _Mapping]] = ..., task: _Optional[_Union[_types_pb2.Task, _Mapping]] = ..., allocation: _Optional[_Union[_types_pb2.Allocation, _Mapping]] = ..., answer: _Optional[_Union[Answer, _Mapping]] = ..., quota: _Optional[_Union[_types_pb2.Quota, _Mapping]] = ..., account: _Optional[_Union[_types_pb2.Account, _Mapping]] = ..., fence: _Optional[_Union[_types_pb2.Fence, _Mapping]] = ..., reservation: _Optional[_Union[_types_pb2.Reservation, _Mapping]] = ..., window: _Optional[_Union[_types_pb2.Window, _Mapping]] = ..., spec_part: _Optional[_Union[SpecPart, _Mapping]] = ..., stored_job: _Optional[_Union[StoredJob, _Mapping]] = ..., follow_up: _Optional[_Union[FollowUp, _Mapping]] = ..., binding: _Optional[_Union[_types_pb2.Binding, _Mapping]] = ..., token: _Optional[_Union[_types_pb2.Token, _Mapping]] = ..., secret: _Optional[_Union[_types_pb2.Secret, _Mapping]] = ..., revocation: _Optional[_Union[_types_pb2.Revocation, _Mapping]] = ..., join_token: _Optional[_Union[_types_pb2.JoinToken, _Mapping]] = ..., joined_node: _Optional[_Union[_types_pb2.JoinedNode, _Mapping]] = ..., answered: _Optional[_Union[Answered, _Mapping]] = ..., configuration: _Optional[_Union[_types_pb2.Configuration, _Mapping]] = ...) -> None: ...
 
 class SpecPart(_message.Message):
     __slots__ = ("group", "labels", "array", "after")
@@ -704,6 +718,24 @@ class Answer(_message.Message):
     subject: str
     unchanged: bool
     def __init__(self, client_id: _Optional[str] = ..., request_id: _Optional[str] = ..., code: _Optional[_Union[_types_pb2.Code, str]] = ..., detail: _Optional[str] = ..., subject: _Optional[str] = ..., unchanged: bool = ...) -> None: ...
+
+class Answered(_message.Message):
+    __slots__ = ("key", "user", "until_ms", "code", "detail", "subject", "unchanged")
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    USER_FIELD_NUMBER: _ClassVar[int]
+    UNTIL_MS_FIELD_NUMBER: _ClassVar[int]
+    CODE_FIELD_NUMBER: _ClassVar[int]
+    DETAIL_FIELD_NUMBER: _ClassVar[int]
+    SUBJECT_FIELD_NUMBER: _ClassVar[int]
+    UNCHANGED_FIELD_NUMBER: _ClassVar[int]
+    key: str
+    user: str
+    until_ms: int
+    code: _types_pb2.Code
+    detail: str
+    subject: str
+    unchanged: bool
+    def __init__(self, key: _Optional[str] = ..., user: _Optional[str] = ..., until_ms: _Optional[int] = ..., code: _Optional[_Union[_types_pb2.Code, str]] = ..., detail: _Optional[str] = ..., subject: _Optional[str] = ..., unchanged: bool = ...) -> None: ...
 
 class LogEntry(_message.Message):
     __slots__ = ("command", "index", "term")

@@ -219,6 +219,8 @@ class Code(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     CODE_STALE_INCARNATION: _ClassVar[Code]
     CODE_CONFLICT: _ClassVar[Code]
     CODE_EXHAUSTED: _ClassVar[Code]
+    CODE_MACHINE_BUG: _ClassVar[Code]
+    CODE_OUT_OF_TIME: _ClassVar[Code]
 RUNTIME_UNSPECIFIED: Runtime
 RUNTIME_PROCESS: Runtime
 RUNTIME_ROOTFS: Runtime
@@ -351,6 +353,8 @@ CODE_STALE_EPOCH: Code
 CODE_STALE_INCARNATION: Code
 CODE_CONFLICT: Code
 CODE_EXHAUSTED: Code
+CODE_MACHINE_BUG: Code
+CODE_OUT_OF_TIME: Code
 
 class Resources(_message.Message):
     __slots__ = ("cpu_millis", "memory_bytes", "storage_bytes", "gpu_millis", "custom")

@@ -150,7 +150,8 @@ class Ledger:
                     rest = [self._domain(node, anti.level) for name, node in standing if name != group.name]
                     shared = {d for d, n in Counter(own).items() if n > 1} | (set(own) & set(rest))
                 else:
-                    shared = set(fresh) & {self._domain(node, anti.level) for node in self._nodes_of(anti.job)}
+                    others = self._nodes_of(anti.full_name(job.spec.tenant))
+                    shared = set(fresh) & {self._domain(node, anti.level) for node in others}
                 yield "apart", shared <= {None}
 
     def _even(self, group: TaskGroup, rule: SpreadRule, standing: Sequence[Place], new: Sequence[Place]) -> bool:
@@ -167,8 +168,9 @@ class Ledger:
         least = min([counts[domain] for domain in domains], default=0)
         return None not in touched and all(counts[domain] <= least + rule.max_skew for domain in touched)
 
-    def _nodes_of(self, name: str) -> list[str]:
-        job = self.state.jobs.get(self.state.names.id_of(name))
+    def _nodes_of(self, full_name: str) -> list[str]:
+        tenant, _, name = full_name.partition("/")
+        job = self.state.jobs.get(self.state.names.id_of(tenant, name))
         return [node for _, node in self.standing[job.id]] if job is not None else []
 
     def _domain(self, node_id: str, level: str) -> object:
