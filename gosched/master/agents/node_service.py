@@ -99,7 +99,7 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
         answer = node_pb2.RegisterNodeResponse(
             stop_first=leftovers,
             forget=found.forget,
-            heartbeat_ms=self.settings.lease.heartbeat_ms,
+            heartbeat_ms=self.leases.heartbeat_ms,
             epoch=epoch,
             cluster_id=self.replication.state.cluster_id,
             lineage=self.replication.state.lineage,
@@ -363,6 +363,7 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
             freeze=verdict.freeze,
             thaw=verdict.thaw,
             lease_ms=self.leases.timeout_ms,
+            heartbeat_ms=self.leases.heartbeat_ms,
             cluster_id=state.cluster_id,
             masters=[master.grpc_address for master in state.masters.values() if master.grpc_address],
             lineage=state.lineage,

@@ -70,6 +70,7 @@ class MetricsFacts:
             unreachable_masters=len(masters) - healthy,
             queues=self.status.queue_uses(),
             heartbeat_age_s=max([self.leases.age_ms(node) for node in living], default=0) / 1000,
+            keeps_silent_nodes=bool(self.leases.doubt),
             fences=len(state.fences),
             reservations=len(state.reservations),
             state_bytes=state.footprint.by_kind(),
