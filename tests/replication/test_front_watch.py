@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pysyncobj.syncobj as library
 import pytest
 
@@ -32,8 +30,8 @@ class Turning:
 
 
 @pytest.fixture
-def turning(monkeypatch: pytest.MonkeyPatch) -> Iterator[Turning]:
-    yield Turning(monkeypatch)
+def turning(monkeypatch: pytest.MonkeyPatch) -> Turning:
+    return Turning(monkeypatch)
 
 
 def test_a_front_that_stands_still_is_found_out_at_once_where_it_was_quick_before(turning: Turning) -> None:

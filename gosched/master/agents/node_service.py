@@ -30,7 +30,6 @@ from gosched.core.orders import StopOrder
 from gosched.core.outcome import Accepted, Code, Rejected
 from gosched.core.reasons import Reason, RefusalReason
 from gosched.core.records.node import ClosedBy, Node, NodeState
-from gosched.core.resources import ZERO
 from gosched.core.spec.job_spec import OnDisconnect
 from gosched.core.spec.placement_rules import Taint
 from gosched.core.state.cluster_state import ClusterState
@@ -38,6 +37,7 @@ from gosched.master.agents.joined_labels import bound_labels
 from gosched.master.agents.leases import Leases
 from gosched.master.agents.live_usage import LiveUsage
 from gosched.master.agents.node_control import UnfitNodes, control_command, staying_jobs
+from gosched.master.agents.node_listing import list_nodes
 from gosched.master.agents.observations import node_usage, observations, registration, spark_progress
 from gosched.master.agents.orders import Orders, stop_order
 from gosched.master.agents.reconcile import Verdict, compare
@@ -51,9 +51,10 @@ from gosched.master.base.clock import StateClock
 from gosched.master.base.errors import ApiError, accepted, parsed, unavailable
 from gosched.master.base.leadership import Leadership
 from gosched.master.base.proposals import Named, Proposals
+from gosched.master.base.turns import sliced
 from gosched.replication.interface import Replication
 from gosched.state_machine.joining import joined_node, why_shut_out
-from gosched.wire.codec import fill, map_pairs, to_message
+from gosched.wire.codec import map_pairs, to_message
 from gosched.wire.roles import ANY_NODE, Role
 from gosched.wire.v1 import node_pb2, node_pb2_grpc, worker_pb2, worker_pb2_grpc
 
@@ -194,28 +195,23 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
             held = [task.allocation_id for task in state.tasks_of(job) if task.state.is_active]
             answer.tasks.extend(await self.usage.tasks(state, held))
             return answer
-        answer.nodes.extend(self.usage.nodes(state, request.node))
+        async for view in sliced(self.usage.nodes(state, request.node)):
+            answer.nodes.append(view)
         if request.tasks:
             on_node: Iterable[str] = state.node_allocations.get(request.node, {}) if request.node else state.allocations
             lists = self.access.lists(context.caller)
             if lists is not None:
-                on_node = [held for held in on_node if lists(job_object(state.jobs[state.allocations[held].job_id]))]
+                on_node = [
+                    held
+                    async for held in sliced(list(on_node))
+                    if held in state.allocations and lists(job_object(state.jobs[state.allocations[held].job_id]))
+                ]
             answer.tasks.extend(await self.usage.tasks(state, on_node))
         return answer
 
     async def ListNodes(self, request: node_pb2.ListNodesRequest, context: Any) -> node_pb2.ListNodesResponse:
-        wanted = map_pairs(request.labels)
         await self.proposals.barrier()
-        state = self.replication.state
-        answer = node_pb2.ListNodesResponse(revision=state.revision)
-        for node in state.nodes.values():
-            if all(pair in node.labels for pair in wanted):
-                view = answer.nodes.add(
-                    tasks=len(state.node_allocations[node.id]), heartbeat_age_ms=self.leases.age_ms(node.id)
-                )
-                fill(node, view.node)
-                fill(state.usage.get(node.id, ZERO), view.used)
-        return answer
+        return await list_nodes(lambda: self.replication.state, request, self.leases.age_ms)
 
     async def _drain_the_rest(self, node_id: str) -> None:
         """Repeat a drain until nothing is left to stop: one command stops only so many tasks."""

@@ -235,9 +235,7 @@ class Leader:
             doubt = self._leases.doubt
             if bool(doubt) is not doubts:
                 doubts = bool(doubt)
-                log.warning(
-                    f"silent nodes are {'not ' if doubts else ''}given up", why=doubt or "this leader is on time"
-                )
+                log.warning("silent nodes are not given up" if doubts else "silent nodes are given up again", why=doubt)
             if given_up:
                 await asyncio.gather(*(self._give_up(node_id, epoch) for node_id in given_up))
                 self._leases.resume()
