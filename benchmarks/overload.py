@@ -73,6 +73,7 @@ if folder := os.environ.get("STRETCHES"):
 LEASE = {"lease": {"heartbeat": "5s", "node_timeout": "10s", "first_lease": "15s"}}
 BURNERS = 60
 BURST = 200  # requests at once
+BURST_PATHS = ("/api/v1/jobs?page_size=200", "/jobs", "/", "/api/v1/status", "/api/v1/nodes")
 
 
 @contextmanager
@@ -252,20 +253,14 @@ def burst(report: Report) -> None:
             for _ in range(bursts):
                 address = cluster.leader().http
                 began = time.monotonic()
-                taken = list(pool.map(lambda i, to=address: _tried(to, _kind(i)), range(BURST)))
+                taken = list(
+                    pool.map(lambda i, to=address: _tried(to, BURST_PATHS[i % len(BURST_PATHS)]), range(BURST))
+                )
                 print(f"    {taken.count(200)} of {BURST} answered in {time.monotonic() - began:.1f} s")
                 time.sleep(max(0.0, began + 8.0 - time.monotonic()))
             status, found = client.get_status(), client.get_job(job).job
         report.add("overload_burst_epochs", status.epoch - epoch, "epochs", bursts)
         report.add("overload_burst_attempts", found.attempt, "attempts", 1)
-
-
-def _kind(i: int) -> str:
-    return (
-        ("/api/v1/jobs?page_size=200", "/jobs", "/", "/api/v1/status")[i % 4]
-        + ("&" if i % 4 == 0 else "?")
-        + "x=1" * (i % 4 in (1, 2))
-    )
 
 
 def _tried(address: str, path: str) -> int:
