@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+import random
+
+import pytest
+
 from gosched.master.agents.leases import AT_ONCE, CHECK_S, Leases
 
 
@@ -60,7 +64,7 @@ def test_the_first_term_is_never_shorter_than_the_lease_that_the_leader_before_g
     leases.begin(["n1"])
     assert pass_time(leases, clock, 9.5) == []
     assert pass_time(leases, clock, 0.5) == ["n1"]
-    assert leases.timeout_ms == 10_000
+    assert leases.lease_ms("n1") == 10_000
     assert not leases.is_confirmed(), "there is no time to spare: each lease needs a look at who leads"
 
 
@@ -201,6 +205,56 @@ def test_nodes_of_a_large_cluster_are_heard_more_rarely_as_far_as_leases_allow()
     for nodes, heartbeat_ms in ((0, 5000), (2000, 5000), (5000, 10_000), (9000, 15_000)):
         leases.begin([str(i) for i in range(nodes)])
         assert leases.heartbeat_ms == heartbeat_ms
+
+
+def test_a_lease_that_tasks_end_with_outlives_a_change_of_leaders() -> None:
+    leases, clock = new()
+    leases.begin(["n1", "n2"], asked_s=clock.s - 1)
+    assert leases.lease_ms("n1") == 14_000, "no next leader gives it up earlier than that"
+    clock.s += 30
+    leases.resume()
+    for node, lease_ms in (("n1", 12_500), ("n2", 10_000)):
+        leases.confirmed(clock.s - 2.4)
+        leases.renew(node, tasks_end_with_it=node == "n1")
+        assert leases.lease_ms(node) == lease_ms
+    assert pass_time(leases, clock, 10) == ["n2"]
+    leases.drop("n2")
+    assert pass_time(leases, clock, 2) == []
+    assert pass_time(leases, clock, 0.5) == ["n1"]
+
+
+@pytest.mark.parametrize("first_s", [10, 11, 15, 40])
+def test_no_leader_gives_a_node_up_before_the_lease_that_it_was_told_is_over(first_s: float) -> None:
+    """One leader leads, the next one opens its epoch at any moment after the first was last known to lead, and begins
+    its leases later still. The node hears of the first alone. Times are of one clock; answers take time."""
+    longer = 0
+    for seed in range(300):
+        rng, clock = random.Random(seed), FakeClock()
+        leader = Leases(clock, timeout_s=10, first_s=first_s)
+        confirmed = until = clock.s - rng.uniform(0, 0.5)
+        leader.begin(["n1"], asked_s=confirmed)
+        for _ in range(rng.randrange(1, 12)):
+            clock.s += rng.uniform(0.1, 4)
+            leader.resume()
+            sent = clock.s - rng.uniform(0, 0.3)
+            leader.renew("n1")
+            if not leader.is_confirmed():
+                confirmed = clock.s
+                clock.s += rng.uniform(0, 0.2)
+                leader.confirmed(confirmed)
+            leader.renew("n1", tasks_end_with_it=True)
+            told_s = leader.lease_ms("n1") / 1000
+            longer += told_s > 10
+            until = max(until, sent + told_s)
+        # The next epoch: after the moment at which the first was confirmed, perhaps long before now.
+        opened = max(confirmed, clock.s - rng.uniform(0, 8))
+        assert until <= opened + first_s + 1e-3, f"seed {seed}"
+        gone_at = 0.0
+        while not gone_at:
+            clock.s += CHECK_S
+            gone_at = clock.s if leader.expired() else 0.0
+        assert until <= gone_at, f"seed {seed}"
+    assert bool(longer) is (first_s > 10)
 
 
 def test_an_epoch_that_was_opened_lately_confirms_leases() -> None:

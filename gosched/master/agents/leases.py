@@ -6,7 +6,9 @@ Which silent nodes are given up, and when:
 2. A leader that is late (`lateness.py`) gives up none, and none for half a lease after the last sign of it.
 3. Where many fall silent together (MANY_SHARE of all, and more than MANY), the fault may be this master's own: it waits
    for one more lease. A switch that takes a rack with it is found in that time.
-4. Of those that are left, the longest silent go first, AT_ONCE at each check. One that is heard before its turn lives.
+4. A node whose tasks end with its lease is waited for longer, as is every node under a new leader: its tasks outlive a
+   change of leaders.
+5. Of those that are left, the longest silent go first, AT_ONCE at each check. One that is heard before its turn lives.
 
 Invariant: only a node's own silence counts against it, never the lateness of this process; and the lease that a node
 was given is over before any leader, this one or the next, counts it as dead.
@@ -43,10 +45,13 @@ class Leases:
         self._confirmed = -math.inf
         self.lateness = Lateness(clock, quiet_s=timeout_s / 2)
 
-    @property
-    def timeout_ms(self) -> int:
-        """Return what a node is told: how long it lives without another answer, counted from when it asked."""
-        return int(self._timeout_s * 1000)
+    def lease_ms(self, node: str) -> int:
+        """Return what a node is told: how long it lives without another answer, counted from when it asked. That is as
+        long as this leader waits for it, and no longer than a next leader would from the moment at which this one was
+        last known to lead."""
+        now = self._clock.monotonic_s()
+        until = min(self._ends.get(node, 0.0), self._confirmed + self._first_s)
+        return int(max(until - now, self._timeout_s) * 1000)
 
     @property
     def heartbeat_ms(self) -> int:
@@ -75,10 +80,13 @@ class Leases:
         """Return whether it has led so lately that a lease given now ends before the first ones of a next leader."""
         return self._clock.monotonic_s() - self._confirmed < (self._first_s - self._timeout_s) / 2
 
-    def renew(self, node: str) -> None:
+    def renew(self, node: str, *, tasks_end_with_it: bool = False) -> None:
+        """Note that a node was heard. `tasks_end_with_it`: it has tasks that end with its lease, and this leader is
+        confirmed. Such a lease is longer by what `is_confirmed` leaves until a next leader would give the node up."""
         now = self._clock.monotonic_s()
         self._heard[node] = now
-        self._ends[node] = max(now + self._timeout_s, self._ends.get(node, 0.0))
+        lasts_s = (self._first_s + self._timeout_s) / 2 if tasks_end_with_it else self._timeout_s
+        self._ends[node] = max(now + lasts_s, self._ends.get(node, 0.0))
 
     def drop(self, node: str) -> None:
         self._ends.pop(node, None)

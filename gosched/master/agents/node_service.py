@@ -123,7 +123,7 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
         )
         self._check_kept(request.node_id)
         self.leases.renew(request.node_id)
-        answer.lease_ms = self.leases.timeout_ms
+        answer.lease_ms = self.leases.lease_ms(request.node_id)
         return answer
 
     async def Heartbeat(self, request: node_pb2.HeartbeatRequest, context: Any) -> node_pb2.HeartbeatResponse:
@@ -155,8 +155,10 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
             verdict = compare(self.replication.state, request.node_id, observed)
         if _holds_tasks_with_lease(self.replication.state, request.node_id):
             await self._confirm(epoch)
+            self._check_kept(request.node_id)
+            self.leases.renew(request.node_id, tasks_end_with_it=True)
         self._check_kept(request.node_id)
-        answer = self._answer(verdict, epoch, context.caller.address)
+        answer = self._answer(request.node_id, verdict, epoch, context.caller.address)
         known = self.replication.state.jobs
         answer.forgotten_jobs.extend(job for job in request.log_jobs[:MAX_LOG_JOBS] if job not in known)
         self.revoked.tell(answer, self.replication.state, request.revoked_etag)
@@ -351,14 +353,14 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
                         return False
         return True
 
-    def _answer(self, verdict: Verdict, epoch: int, asked_from: str) -> node_pb2.HeartbeatResponse:
+    def _answer(self, node_id: str, verdict: Verdict, epoch: int, asked_from: str) -> node_pb2.HeartbeatResponse:
         state = self.replication.state
         answer = node_pb2.HeartbeatResponse(
             epoch=epoch,
             forget=verdict.forget,
             freeze=verdict.freeze,
             thaw=verdict.thaw,
-            lease_ms=self.leases.timeout_ms,
+            lease_ms=self.leases.lease_ms(node_id),
             heartbeat_ms=self.leases.heartbeat_ms,
             cluster_id=state.cluster_id,
             masters=[master.grpc_address for master in state.masters.values() if master.grpc_address],
