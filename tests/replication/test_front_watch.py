@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import time
+
 import pysyncobj.syncobj as library
 import pytest
 
-from gosched.replication.front_watch import HOLD_S, LEAST_S, MOST_S, FrontWatch
+from gosched.replication.front_watch import HOLD_S, LEAST_S, MOST_S, FrontWatch, waited_for_cpu_s
 
 TURN_S = 0.02
 
@@ -16,13 +20,18 @@ class Turning:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 1000.0
         monkeypatch.setattr(library, "monotonicTime", lambda: self.now)
-        self.watch = FrontWatch(self.now)
+        self.waited_s = 0.0
+        self.watch = FrontWatch(self.now, lambda: self.waited_s)
 
-    def turn(self, seconds: float, *, leads: bool = True, other_leads: bool = False, talks: bool = False) -> bool:
-        """Let time pass; return whether the front spoke all the while."""
+    def turn(
+        self, seconds: float, *, leads: bool = True, other_leads: bool = False, talks: bool = False, waits: float = 0.0
+    ) -> bool:
+        """Let time pass; return whether the front spoke all the while. `waits`: the share of the time in which it
+        waits for a processor."""
         spoke = True
         for _ in range(round(seconds / TURN_S)):
             self.now += TURN_S
+            self.waited_s += waits * TURN_S
             if talks:
                 self.watch.heard()
             spoke &= self.watch.turn(self.now, leads=leads, other_leads=other_leads)
@@ -51,6 +60,30 @@ def test_silences_that_ended_by_themselves_teach_patience_for_a_while(turning: T
     turning.turn(60, talks=True)
     turning.turn(LEAST_S - 0.1)
     assert not turning.turn(0.2), "that is forgotten"
+
+
+def test_a_front_that_waits_for_a_processor_is_not_silent(turning: Turning) -> None:
+    turning.turn(60, talks=True)
+    assert turning.turn(MOST_S - 0.1, waits=0.9)
+    assert not turning.turn(0.2, waits=0.9), "for that long another machine is the better leader"
+    turning.turn(60, talks=True)
+    turning.turn(LEAST_S - 0.1, waits=0.05)
+    assert not turning.turn(0.3, waits=0.05)
+
+
+def test_the_kernel_counts_how_long_a_process_waits_for_a_processor() -> None:
+    code = "import os\nos.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\nwhile True: pass"
+    programs = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(2)]
+    try:
+        ends = time.monotonic() + 30
+        while waited_for_cpu_s(programs[0].pid) < 0.1 and time.monotonic() < ends:
+            time.sleep(0.02)
+        assert waited_for_cpu_s(programs[0].pid) >= 0.1
+    finally:
+        for program in programs:
+            program.kill()
+            program.wait()
+    assert waited_for_cpu_s(programs[0].pid) == 0.0
 
 
 def test_no_patience_is_longer_than_a_bound(turning: Turning) -> None:
