@@ -2,7 +2,9 @@
 jobs; what becomes of nodes whose heartbeats bring it to 80 % of a core, while pages and lists are read; and how often
 the lead is handed on where bursts of requests meet a busy machine.
 
-    python -m benchmarks.overload [stretches|load|burst] [--smoke]
+    python -m benchmarks.overload [stretches|load|burst] [AGENTS] [--smoke]
+
+AGENTS: how many there are under `load`, in place of as many as bring the leader to 80 %.
 
 A stretch is one callback of the loop. The leader's are noted by a `sitecustomize` that this benchmark puts on its path;
 they are given in the leader's own processor time, since other programs may interrupt it.
@@ -148,9 +150,9 @@ def _settle(cluster: LocalCluster) -> None:
         pass
 
 
-def load(report: Report) -> None:
+def load(report: Report, agents_wanted: int = 0) -> None:
     """As many agents as bring the leader to 80 %; then two reads of /nodes, a `node list` and a `job list`, twice."""
-    wanted, seconds = (40, 5.0) if report.smoke else (0, 60.0)
+    wanted, seconds = (40, 5.0) if report.smoke else (agents_wanted, 60.0)
     with LocalCluster(masters=3, agents=0, settings=LEASE) as cluster, cluster.client(timeout_s=120) as client:
         leader = cluster.leader()
         front = psutil.Process(leader.pid)
@@ -289,9 +291,13 @@ def _burning(count: int) -> Iterator[None]:
 
 def main() -> None:
     chosen = [part for part in sys.argv[1:] if part in PARTS]
-    report = Report([word for word in sys.argv[1:] if word not in PARTS])
+    agents = next((int(word) for word in sys.argv[1:] if word.isdigit()), 0)
+    report = Report([word for word in sys.argv[1:] if word not in PARTS and not word.isdigit()])
     for part in chosen or PARTS:
-        {"stretches": stretches, "load": load, "burst": burst}[part](report)
+        if part == "load":
+            load(report, agents)
+        else:
+            {"stretches": stretches, "burst": burst}[part](report)
 
 
 if __name__ == "__main__":
