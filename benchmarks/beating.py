@@ -1,7 +1,8 @@
 """Simulated agents in one process, for `benchmarks/overload.py`: each registers, beats as often as its master says, and
 goes on to the next master when an answer does not come within 3 s, as the real one does.
 
-Lines on stdin: `grow N` (answered once N are registered), `registered` (how many registrations there were in all).
+Lines on stdin: `grow N` (answered once N are registered), `registered` (how many registrations there were in all), `late`
+(the longest that this process was late since that was asked last, in seconds).
 """
 
 from __future__ import annotations
@@ -36,6 +37,13 @@ class Crowd:
         self._agents: list[asyncio.Task[None]] = []
         self._known: set[int] = set()
         self.registrations = 0
+        self.late_s = 0.0  # the longest that this process itself was late
+
+    async def watch(self) -> None:
+        while True:
+            due = time.monotonic() + 0.2
+            await asyncio.sleep(0.2)
+            self.late_s = max(self.late_s, time.monotonic() - due)
 
     async def grow(self, count: int) -> None:
         self._agents += [asyncio.ensure_future(self._live(i)) for i in range(len(self._agents), count)]
@@ -99,13 +107,18 @@ def _heartbeat(i: int, incarnation: str) -> Any:
 
 async def _serve(endpoints: str) -> None:
     crowd = Crowd(endpoints)
+    watching = asyncio.ensure_future(crowd.watch())
     while line := await asyncio.to_thread(sys.stdin.readline):
         match line.split():
             case ["grow", count]:
                 await crowd.grow(int(count))
                 print("done", flush=True)
+            case ["late"]:
+                print(round(crowd.late_s, 2), flush=True)
+                crowd.late_s = 0.0
             case ["registered"]:
                 print(crowd.registrations, flush=True)
+    watching.cancel()
 
 
 if __name__ == "__main__":

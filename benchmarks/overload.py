@@ -163,6 +163,7 @@ def load(report: Report, agents_wanted: int = 0) -> None:
                 agents.grow(count)
             share = _steady(front)
             before = agents.registered()
+            agents.late_s()
             _fill(client, 20 if report.smoke else 2_000)
             epoch = client.get_status().epoch
             with ThreadPoolExecutor(8) as pool:
@@ -175,6 +176,7 @@ def load(report: Report, agents_wanted: int = 0) -> None:
                         one.result()
                     time.sleep(max(0.0, ends - time.monotonic()))
             status = client.get_status()
+            report.add("overload_agents_late_max", agents.late_s(), "s", count)
             report.add("overload_agents", count, "nodes", 1)
             report.add("overload_leader_cpu", share, "% of a core", 1)
             report.add("overload_deaths", agents.registered() - before, "registrations", count)
@@ -185,7 +187,7 @@ def load(report: Report, agents_wanted: int = 0) -> None:
 def _steady(front: psutil.Process) -> float:
     """Return the share of a core once it has come to rest."""
     time.sleep(8.0)
-    return front.cpu_percent(None) and front.cpu_percent(6.0)
+    return front.cpu_percent(6.0)
 
 
 def _fill(client: GoSchedClient, jobs: int) -> None:
@@ -215,6 +217,10 @@ class Agents:
     def registered(self) -> int:
         """Return how many registrations there were in all."""
         return int(self._ask("registered"))
+
+    def late_s(self) -> float:
+        """Return the longest that their own process was late since it was asked last."""
+        return float(self._ask("late"))
 
     def _ask(self, line: str) -> str:
         assert self._process.stdin is not None

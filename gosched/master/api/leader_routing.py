@@ -187,7 +187,10 @@ class LeaderRouting(grpc.aio.ServerInterceptor):
         this call, or has too many open."""
         lane = lane_of(method, streaming=streaming)
         self._read_in_time(lane, context)
-        await self._turns.begin()
+        if lane is Lane.AGENTS:
+            self._turns.say_alive()  # and wait behind nobody
+        else:
+            await self._turns.begin()
         with self._audit.watch(method, address=host_of(context.peer())) as audited:
             audited.caller = self._callers.of_call(context)
             headers = context.invocation_metadata() or ()

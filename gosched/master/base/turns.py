@@ -25,14 +25,14 @@ class Turns:
     """Lets calls begin one at a time. `say_alive` tells the replica that this front is at work."""
 
     def __init__(self, say_alive: Callable[[], None]) -> None:
-        self._say_alive = say_alive
+        self.say_alive = say_alive
         self._first = asyncio.Lock()  # wakes those that wait in the order in which they came
 
     async def begin(self) -> None:
         """Return when it is this call's turn to begin."""
         async with self._first:
             await asyncio.sleep(0)
-        self._say_alive()
+        self.say_alive()
 
 
 async def sliced(items: Iterable[V], slice_s: float = SLICE_S) -> AsyncIterator[V]:
