@@ -1,8 +1,8 @@
 """Simulated agents in one process, for `benchmarks/overload.py`: each registers, beats as often as its master says, and
 goes on to the next master when an answer does not come within 3 s, as the real one does.
 
-Lines on stdin: `grow N` (answered once N are registered), `registered` (how many registrations there were in all), `late`
-(the longest that this process was late since that was asked last, in seconds).
+Lines on stdin: `grow N` (answered once N are registered), `registered` (how many registrations there were in all),
+`late` (the longest that this process was late since that was asked last, in seconds).
 """
 
 from __future__ import annotations
