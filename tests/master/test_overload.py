@@ -28,7 +28,7 @@ from tests.master.http_client import get
 from tests.master.test_leases import FakeClock
 from tests.master.web.test_job_list import job
 
-NODES = 2000
+NODES = 5000
 STRETCH_S = 0.06  # of processor time: slices of 5 ms, and what a slow machine adds; at once it is 0.2 s and more
 
 

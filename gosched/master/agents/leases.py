@@ -129,6 +129,10 @@ class Leases:
             return f"{self._silent} of {len(self._ends)} nodes fell silent together: the leader waits for another lease"
         return ""
 
+    def oldest_age_s(self) -> float:
+        """Return the time since the node was heard that was heard longest ago; 0 where none was."""
+        return self._clock.monotonic_s() - min(self._heard.values()) if self._heard else 0.0
+
     def age_ms(self, node: str) -> int:
         """Return the time since its last heartbeat; -1 where it sent none to this leader."""
         heard = self._heard.get(node)

@@ -207,6 +207,8 @@ class _Answer:
             rest = offset + PIECE_BYTES < len(body)
             piece = body[offset : offset + PIECE_BYTES]
             await self._write({"type": message["type"], "body": piece, "more_body": rest or more})
+            if rest:
+                await asyncio.sleep(0)  # a reader that takes pieces at once must not keep the loop for megabytes
 
     def _hold(self, size: int) -> Problem | None:
         call: HttpCall | None = self._scope.get(CALL)

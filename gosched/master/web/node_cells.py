@@ -5,6 +5,7 @@ Invariant: reading thousands of nodes lets others have their turn; each node by 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -56,6 +57,7 @@ async def read_cells(
     """Return the nodes in the order of the topology, then of their names."""
     chosen = [*state.nodes.values()] if nodes is None else nodes
     cells = [read_cell(state, node, levels, uses) async for node in sliced(chosen)]
+    await asyncio.sleep(0)
     return sorted(cells, key=lambda cell: (cell.place, cell.name, cell.id))
 
 
