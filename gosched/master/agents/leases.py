@@ -24,7 +24,7 @@ from gosched.master.base.clock import Clock
 
 CHECK_S = 0.5
 STALL_S = 1.0  # between two checks: this process stood still, and heartbeats wait unread
-MANY, MANY_SHARE = 20, 0.25  # nodes that are silent together
+MANY, MANY_SHARE = 20, 0.05  # nodes that are silent together
 AT_ONCE = 50  # nodes that are given up at one check
 HEARTBEAT_COST_MS = 2  # of the leader's time for each node: half of it is left for all else
 
