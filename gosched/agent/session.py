@@ -37,6 +37,8 @@ from gosched.wire.refusals import refusal_reason
 from gosched.wire.v1 import node_pb2, node_pb2_grpc, types_pb2
 
 CALL_TIMEOUT_S = 3.0
+HEARTBEAT_S = 5.0  # until a master has said how often
+EARLIEST = 0.85  # of the time to the next heartbeat: agents that begin together do not stay in step
 BACKOFF_MIN_S = 0.1
 BACKOFF_MAX_S = 2.0
 MAX_MASTERS = 64  # that the masters may tell of
@@ -87,16 +89,16 @@ class Session:
         joined: asyncio.Event,
         vitals: Vitals,
         *,
-        heartbeat_ms: int,
+        heartbeat_ms: int | None,
         why: Why | None = None,
         is_outdated: Callable[[], bool] = lambda: False,
         revoked: RevokedMasters | None = None,
         spark: Callable[[], Mapping[str, SparkProgress]] = dict,
     ) -> None:
-        """`why`: what keeps this node from the master at an address, in words; empty: nothing that it can see.
-        `is_outdated`: the channel is to be opened anew, since there are new certificates. `revoked`: what masters say
-        of revoked certificates; None: it is not kept. `spark`: what applications say whose drivers run here, by
-        allocation."""
+        """`heartbeat_ms`: between two heartbeats at most; None: as the masters say. `why`: what keeps this node from
+        the master at an address, in words; empty: nothing that it can see. `is_outdated`: the channel is to be opened
+        anew, since there are new certificates. `revoked`: what masters say of revoked certificates; None: it is not
+        kept. `spark`: what applications say whose drivers run here, by allocation."""
         self._describe = describe
         self._me = describe()
         self._vitals = vitals
@@ -108,8 +110,9 @@ class Session:
         self._kept_logs = kept_logs
         self._data_dir = data_dir
         self._changed = changed
-        self._heartbeat_limit_ms = heartbeat_ms
-        self._heartbeat_s = heartbeat_ms / 1000
+        self._longest_s = heartbeat_ms / 1000 if heartbeat_ms else math.inf  # between two heartbeats
+        self._heartbeat_s = min(HEARTBEAT_S, self._longest_s)
+        self._in_step = True  # with the agents that have lost the same master
         self._lease_s = math.inf
         self._registered = False
         self._followed = False  # to a restored cluster, which has not let this node in yet
@@ -239,8 +242,7 @@ class Session:
             self._log.info("leftovers are stopped before this node takes work", tasks=len(leftovers), named=named)
             await self._wait_until_ended(leftovers)
             return
-        if answer.heartbeat_ms > 0:
-            self._heartbeat_s = min(answer.heartbeat_ms, self._heartbeat_limit_ms) / 1000
+        self._beat_every(answer.heartbeat_ms)
         self._registered, self._followed = True, False
         self._log.info("registered", epoch=answer.epoch, address=me.address)
 
@@ -263,6 +265,7 @@ class Session:
             told = [master for master in answer.masters[:MAX_MASTERS] if master not in self._configured]
             self._masters = [*self._configured, *told]
         self._answered(sent_ms, answer.lease_ms)
+        self._beat_every(answer.heartbeat_ms)
         if self._revoked and self._revoked.take(answer.revoked_etag, answer.revoked):
             self._log.info("revoked certificates of masters are known", certificates=len(answer.revoked))
         if self._obeying is not None:
@@ -358,11 +361,19 @@ class Session:
         while self._tasks.live(allocation_ids) and time.monotonic() < deadline:
             await asyncio.sleep(BACKOFF_MIN_S)
 
+    def _beat_every(self, heartbeat_ms: int) -> None:
+        """Take over how often the masters want to hear of this node; 0: they do not say."""
+        if heartbeat_ms > 0:
+            self._heartbeat_s = min(heartbeat_ms / 1000, self._longest_s)
+
     def _pause_s(self) -> float:
-        """Return the time to the next heartbeat. A task that ends with the lease must outlive a lost one."""
+        """Return the time to the next heartbeat. A task that ends with the lease must outlive a lost one. Agents that
+        were answered again together, after a failover, spread over the whole time."""
+        pause_s = self._heartbeat_s
         if any(task.order.stop_alone for task in self._tasks.running()):
-            return min(self._heartbeat_s, self._lease_s / HEARTBEATS_PER_LEASE)
-        return self._heartbeat_s
+            pause_s = min(pause_s, self._lease_s / HEARTBEATS_PER_LEASE)
+        earliest, self._in_step = 0.0 if self._in_step else EARLIEST, False
+        return pause_s * random.uniform(earliest, 1.0)
 
     async def _wait_for_change(self, limit_s: float) -> None:
         with contextlib.suppress(TimeoutError):
@@ -375,6 +386,7 @@ class Session:
             self._data_dir.write_lease(sent_ms + lease_ms, lease_ms)
             self._lease_s = lease_ms / 1000
         if self._failures > 0:
+            self._in_step = True
             self._log.info("a master answers again", failures=self._failures)
         self._failures = 0
         self._refused.clear()

@@ -109,6 +109,8 @@ class Status:
     clock_ms: int = 0
     #: What is wrong with that clock or with the masters' clocks, and what to do; empty: nothing.
     clock_problem: str = ""
+    #: Why the leader gives up no silent node at present, such as that it is late itself; empty: it does.
+    load_problem: str = ""
     feature_level: int = 0
     #: That all masters know; 0: one of them is away.
     newest_feature_level: int = 0

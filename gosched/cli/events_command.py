@@ -98,12 +98,19 @@ def command(
 
 def _subject(client: GoSchedClient, about: str | None, of_node: bool) -> tuple[str, str]:
     """Return the job or the node that is meant: a node where one has that name, and no job of the history has."""
+    from gosched.client.errors import NotFound, Refused
+
     if not about or of_node:
         return "", about or ""
     if client.list_events(job=about, limit=1).events:
         return about, ""
-    known = any(about in (found.node.id, found.node.name) for found in client.list_nodes())
-    return ("", about) if known else (about, "")
+    try:
+        client.get_node(about)
+    except NotFound:
+        return about, ""
+    except Refused:  # several have this name
+        pass
+    return "", about
 
 
 def _print(events: list[Json], output: str) -> None:

@@ -77,7 +77,7 @@ def command(ctx: click.Context, /, everything: bool, limit: int | None, output: 
     query = _query(everything, flags)
 
     def pages() -> Iterator[list[Json]]:
-        for rows in client.job_rows(query, limit=limit):
+        for rows in client.job_rows(query, limit=_shown(limit) if watch else limit):
             yield [job_json(row) for row in rows]
 
     columns = _COLUMNS if output == "wide" else [*_COLUMNS, *_REASON]
@@ -86,6 +86,12 @@ def command(ctx: click.Context, /, everything: bool, limit: int | None, output: 
         print_listing(fetch, columns, wide=_WIDE, spare=_SPARE, output=output, watch=True)
     elif not print_pages(pages(), columns, _WIDE, output, _SPARE):
         say(_nothing(query))
+
+
+def _shown(limit: int | None) -> int | None:
+    from gosched.cli.watching import rows_shown  # a program that prints once does without
+
+    return rows_shown(limit)
 
 
 def _nothing(query: JobQuery) -> str:

@@ -83,6 +83,7 @@ def status_text(status: Json) -> str:
             f"GPU        {used['gpu']} of {total['gpu']}",
             f"State      {bytes_text(status['state_bytes'])} of {bytes_text(status['state_bytes_limit'])}",
             *([f"Clock      {problem}"] if problem else []),
+            *([f"Load       {status['load_problem']}"] if status["load_problem"] else []),
             *_feature_level(status),
             *_backup(status["backup"]),
             "",

@@ -34,10 +34,23 @@ _ALWAYS_NEW = frozenset({"heartbeat_age_s", "age_s", "clock_offset_s", "revision
 def watch(fetch: Callable[[], T], text: Callable[[T], str], output: str) -> None:
     """Show what `fetch` returns, again and again until Ctrl-C. A first answer is there, or the command fails."""
     first = fetch()
-    if sys.stdout.isatty() and os.environ.get("TERM") != "dumb":
+    if _draws():
         _in_place(fetch, text, first)
     else:
         _each_change(fetch, text, first, output)
+
+
+def rows_shown(limit: int | None) -> int | None:
+    """Return how many rows of a listing a picture can show, and one more; None: all, since they are written to a pipe.
+    `limit`: that were asked for."""
+    if not _draws():
+        return limit
+    rows = shutil.get_terminal_size().lines
+    return rows if limit is None else min(rows, limit)
+
+
+def _draws() -> bool:
+    return sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
 
 
 def _in_place(fetch: Callable[[], T], text: Callable[[T], str], value: T) -> None:
@@ -58,13 +71,12 @@ def _in_place(fetch: Callable[[], T], text: Callable[[T], str], value: T) -> Non
 
 
 def _shown(text: str) -> str:
-    """Return the lines that fit above the footer, and in place of those that do not how many they are."""
+    """Return the lines that fit above the footer, and in place of those that do not a word of them."""
     width, height = shutil.get_terminal_size()
     lines = [escaped(line) for line in text.split("\n")]
     room = max(1, height - 1)
     if len(lines) > room:
-        hidden = len(lines) - room + 1
-        lines = [*lines[: room - 1], f"… and {hidden} more lines: enlarge the window, or choose fewer"]
+        lines = [*lines[: room - 1], "… and more: enlarge the window, or choose fewer"]
     return "".join([f"{cut_line(line, width)}{_REST_OF_LINE}\n" for line in lines])
 
 

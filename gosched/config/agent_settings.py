@@ -230,7 +230,7 @@ class AgentSettings(Settings):
     numa: Annotated[tuple[Annotated[str, BeforeValidator(_cpu_list)], ...], AfterValidator(_disjoint)] = ()
     gpu_numa: GpuPlaces = ()
     gpu_links: GpuPlaces = ()
-    heartbeat_ms: PositiveMillis = Field(default=5_000, alias="heartbeat")
+    heartbeat_ms: PositiveMillis | None = Field(default=None, alias="heartbeat")
     log_max_bytes: Annotated[MemoryBytes, Field(ge=64 * 1024)] = Field(default=16 * 1024 * 1024, alias="log_max")
     log_files: int = Field(default=4, ge=1, le=100)
     keep_finished_ms: PositiveMillis = Field(default=3_600_000, alias="keep_finished")

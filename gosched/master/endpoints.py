@@ -11,6 +11,7 @@ from gosched.config.address import join_address, split_address
 from gosched.core.records.access import LOCAL
 from gosched.core.records.master import Master
 from gosched.identity.code_flow import CodeFlow
+from gosched.master.agents.lateness import Lateness
 from gosched.master.api.grpc_api import GrpcServer
 from gosched.master.api.lanes import Lanes
 from gosched.master.api.leader_calls import LeaderCalls
@@ -24,6 +25,7 @@ from gosched.master.base.callers import Callers
 from gosched.master.base.channels import Channels
 from gosched.master.base.clock import Clock
 from gosched.master.base.leadership import Leadership
+from gosched.master.base.turns import Turns
 from gosched.master.history.history import History
 from gosched.master.http.app import make_app
 from gosched.master.http.call import Services
@@ -60,6 +62,7 @@ class Endpoints:
         metrics: MasterMetrics,
         clock: Clock,
         access: Access,
+        lateness: Lateness,
         tls: TlsWatch | None,
         audit: Audit,
         code_flow: CodeFlow | None,
@@ -104,12 +107,25 @@ class Endpoints:
         callers = callers_of(settings, self._socket)
         app = make_app(self.http_services, probes, [self.site.router()])
         hosts = Hosts(settings.server.http_hosts, self._advertised_hosts)
-        entrance = Entrance(app, self.http_services, hosts, metrics, clock, access, self._cluster_id, audit, callers)
+        turns = Turns(replication.say_alive)
+        entrance = Entrance(
+            app, self.http_services, hosts, metrics, clock, access, self._cluster_id, audit, callers, turns
+        )
         self._http = HttpServer(entrance, key="server.http_addr")
         self._probes = HttpServer(probe_app(probes), key="server.probe_addr", bounds=FOR_PROBES)
         self.probe_port = 0
         routing = LeaderRouting(
-            leadership, masters, metrics, lanes, access, self._cluster_id, self._revision, audit, callers
+            leadership,
+            masters,
+            metrics,
+            lanes,
+            access,
+            self._cluster_id,
+            self._revision,
+            audit,
+            callers,
+            turns,
+            lateness,
         )
         inner = self._socket.inner_address if self._socket else ""
         self._grpc = GrpcServer(settings.grpc_listen(), tls, [routing], settings.token_listen(), inner)

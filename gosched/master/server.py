@@ -123,7 +123,12 @@ class MasterServer:
         self._leadership = Leadership(replication)
         self._proposals = Proposals(replication, clock, self.metrics.committed)
         lease = settings.lease
-        self._leases = Leases(clock, timeout_s=lease.node_timeout_ms / 1000, first_s=lease.first_lease_ms / 1000)
+        self._leases = Leases(
+            clock,
+            timeout_s=lease.node_timeout_ms / 1000,
+            first_s=lease.first_lease_ms / 1000,
+            heartbeat_s=lease.heartbeat_ms / 1000,
+        )
         self._usage = LiveUsage(clock)
         self._unfit = UnfitNodes(self._proposals, clock)
         self._cycles = Cycles(
@@ -157,6 +162,7 @@ class MasterServer:
             self._levels,
             self._members,
             self._backup_status,
+            lambda: self._leases.doubt if self._leadership.epoch else "",
         )
         self._verifier = (
             OidcVerifier(settings.oidc, now_ms=clock.now_ms, tell=_tell_of_issuer) if settings.oidc else None
@@ -186,6 +192,7 @@ class MasterServer:
             self.metrics,
             clock,
             self._access,
+            self._leases.lateness,
             tls,
             Audit(self._audit.put, replication.member_id, lambda: replication.state.revision),
             CodeFlow(settings.oidc, self._verifier)

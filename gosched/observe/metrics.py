@@ -75,6 +75,8 @@ class ClusterFacts:
     queues: Mapping[str, QueueUse] = field(default_factory=dict)
     #: Since the living node was heard that was heard longest ago.
     heartbeat_age_s: float = 0.0
+    #: The leader gives up no silent node at present: it is late itself, or many fell silent together.
+    keeps_silent_nodes: bool = False
     fences: int = 0
     reservations: int = 0
     #: By kind, as core/state/footprint.py counts.
@@ -267,6 +269,12 @@ def _of_cluster(cluster: ClusterFacts) -> Iterable[Metric]:
         "Seconds since the living node was heard that was heard longest ago",
         (),
         [((), cluster.heartbeat_age_s)],
+    )
+    yield _gauge(
+        "silent_nodes_kept",
+        "Whether no silent node is given up at present, since the leader is late or many fell silent together",
+        (),
+        [((), cluster.keeps_silent_nodes)],
     )
     yield _gauge("fences", "Number of jobs that start once their victims have ended", (), [((), cluster.fences)])
     yield _gauge("reservations", "Number of reserved starts of pending jobs", (), [((), cluster.reservations)])

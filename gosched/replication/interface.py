@@ -146,8 +146,8 @@ class Replication(Protocol):
         ...
 
     def say_alive(self) -> None:
-        """Say that this front is at work. One that cannot serve its loop for long says so now and then: a leader whose
-        front stands still gives up the lead."""
+        """Say that this front is at work: before each call that is served, each slice of a list, each thing that keeps
+        its loop for long. It costs next to nothing. A leader whose front stands still gives up the lead."""
         ...
 
     async def take_snapshot(self) -> None: ...

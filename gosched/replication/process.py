@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
+import math
 import secrets
 import socket
 import sys
@@ -47,7 +48,8 @@ from gosched.wire.v1 import log_pb2, raft_pb2
 
 START_TIMEOUT_S = 120.0
 STOP_TIMEOUT_S = 5.0
-_ALIVE_S = 0.25  # between two signs of life to the replica
+_ALIVE_S = 0.25  # between two signs of life to the replica, where nothing is done
+_ALIVE_LEAST_S = 0.05  # between two of a front that is at work
 _MAX_UNREAD_BYTES = 1 << 20  # of a replica that does not read: it needs no sign of life then
 _SLICE_S = 0.005  # of applying, before the loop serves others
 
@@ -64,6 +66,7 @@ class ProcessReplication:
         self._role = Role()
         self._failure = ""
         self._heard_at = time.monotonic()
+        self._said_alive_at = math.inf  # there is nobody to tell yet
         self._proposer = secrets.token_hex(8)
         self._proposals = GroupCommit(self._send_entry)
         self._change_count = 0
@@ -125,6 +128,7 @@ class ProcessReplication:
                 stdin=asyncio.subprocess.DEVNULL,
             )
         self._reader, self._writer = await asyncio.open_unix_connection(sock=ours, limit=1 << 24)
+        self._said_alive_at = 0.0
         self._reading = asyncio.create_task(self._read())
         self._living = asyncio.create_task(self._keep_saying_alive())
         try:
@@ -212,7 +216,11 @@ class ProcessReplication:
         self._send(raft_pb2.ReplicaFrame(propose=raft_pb2.Propose(proposal=number, batch=batch)))
 
     def say_alive(self) -> None:
-        if not self._closing and self._writer.transport.get_write_buffer_size() < _MAX_UNREAD_BYTES:
+        now = time.monotonic()
+        if now - self._said_alive_at < _ALIVE_LEAST_S or self._closing:
+            return
+        self._said_alive_at = now
+        if self._writer.transport.get_write_buffer_size() < _MAX_UNREAD_BYTES:
             self._send(raft_pb2.ReplicaFrame(front_alive=raft_pb2.FrontAlive()))
 
     async def _keep_saying_alive(self) -> None:

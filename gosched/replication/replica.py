@@ -28,6 +28,7 @@ from gosched.logs import process as process_log
 from gosched.replication.applier import GC_THRESHOLD, Applier
 from gosched.replication.disk.damage import DamagedLog
 from gosched.replication.disk.disk import DiskFailed, InUse, PosixDisk
+from gosched.replication.front_watch import FrontWatch
 from gosched.replication.members.configuration import Members, ids
 from gosched.replication.members.identity import removal_of
 from gosched.replication.members.member_changes import MemberChanges
@@ -54,10 +55,8 @@ from gosched.wire.v1 import log_pb2, raft_pb2
 TICK_S = 0.02
 _FEED_BYTES = 4 * 1024 * 1024
 _STATUS_S = 0.5
-FRONT_SILENCE_S = 2.0
 FAILED_SNAPSHOT_S = 30.0
 _LAST_WORDS_S = 5.0
-_MAX_TURN_S = 0.2  # what one turn counts for at most: if we did not run, the front may have spoken meanwhile
 
 log = structlog.get_logger()
 
@@ -84,9 +83,8 @@ class Replica:
         self._told_status: _Status | None = None
         self._next_status = 0.0
         self._follow_at = 0.0  # a loaded replica turns a thousand times a second: members are looked after now and then
-        self._front_silent_s = 0.0
+        self._front = FrontWatch(time.monotonic())
         self._access_changes = 0  # that connections were looked at for
-        self._turned_at = time.monotonic()
         self._failed_command = False  # the log holds one, and no snapshot was asked for since
         self._failed_snapshot_at = 0.0  # when the next one may be
 
@@ -161,10 +159,9 @@ class Replica:
 
     def _watch_front(self) -> None:
         """Give up the lead where the front stands still, until it is heard again."""
-        now = time.monotonic()
-        self._front_silent_s += min(now - self._turned_at, _MAX_TURN_S)
-        self._turned_at = now
-        speaks = self._front_silent_s < FRONT_SILENCE_S
+        leads, leader = self._node._isLeader(), self._node._getLeader()
+        other_leads = leader is not None and not leads
+        speaks = self._front.turn(time.monotonic(), leads=leads, other_leads=other_leads)
         if speaks != self._node.may_lead:
             self._node.may_lead = speaks
             log.warning("the front speaks again" if speaks else "the front is silent: this member does not lead")
@@ -257,7 +254,7 @@ class Replica:
     # The front
 
     def _on_front_frame(self, _link: Connection, data: bytes) -> None:
-        self._front_silent_s = 0.0
+        self._front.heard()
         frame = raft_pb2.ReplicaFrame.FromString(data)
         match frame.WhichOneof("message"):
             case "front_alive":

@@ -135,6 +135,7 @@ class FakeMaster(node_pb2_grpc.NodeServiceServicer):
             thaw=self.thaw,
             register_again=again,
             lease_ms=self.lease_ms,
+            heartbeat_ms=self.heartbeat_ms,
             cluster_id=self.cluster_id,
             lineage=self.lineage,
             masters=self.masters,

@@ -1,6 +1,10 @@
 from __future__ import annotations
 
-from gosched.master.agents.leases import CHECK_S, Leases
+import random
+
+import pytest
+
+from gosched.master.agents.leases import AT_ONCE, CHECK_S, Leases
 
 
 class FakeClock:
@@ -60,7 +64,7 @@ def test_the_first_term_is_never_shorter_than_the_lease_that_the_leader_before_g
     leases.begin(["n1"])
     assert pass_time(leases, clock, 9.5) == []
     assert pass_time(leases, clock, 0.5) == ["n1"]
-    assert leases.timeout_ms == 10_000
+    assert leases.lease_ms("n1") == 10_000
     assert not leases.is_confirmed(), "there is no time to spare: each lease needs a look at who leads"
 
 
@@ -99,8 +103,166 @@ def test_a_pause_of_the_leader_itself_kills_no_node() -> None:
     assert pass_time(leases, clock, 14) == []
     clock.s += 60  # stopped, or starved
     assert leases.expired() == []
-    assert pass_time(leases, clock, 0.5) == []
+    assert "its event loop stood for 59.5 s" in leases.doubt
+    assert pass_time(leases, clock, 4.5) == [], "its heartbeat may be one that waits unread"
     assert pass_time(leases, clock, 0.5) == ["n1"]
+    assert leases.doubt == ""
+
+
+def test_a_late_leader_gives_up_no_node_and_goes_on_by_itself() -> None:
+    leases, clock = new()
+    leases.begin([])
+    leases.renew("n1")
+    for _ in range(60):  # 30 s in which heartbeats are read late
+        leases.lateness.read(1.5)
+        leases.lateness.read(2.5)
+        assert pass_time(leases, clock, CHECK_S) == []
+    assert "heartbeats wait 1.5 s" in leases.doubt
+    leases.lateness.read(0.1)
+    assert pass_time(leases, clock, 4.5) == []
+    assert pass_time(leases, clock, 0.5) == ["n1"], "half a lease after the last sign"
+
+
+def test_calls_of_agents_that_were_given_up_unread_are_a_sign_of_lateness() -> None:
+    leases, clock = new()
+    leases.begin([])
+    leases.renew("n1")
+    assert pass_time(leases, clock, 9) == []
+    leases.lateness.dropped()
+    assert pass_time(leases, clock, 5) == []
+    assert pass_time(leases, clock, 0.5) == ["n1"]
+
+
+def test_a_short_wait_of_one_heartbeat_shows_that_none_waits_long() -> None:
+    leases, clock = new()
+    leases.begin([])
+    leases.renew("n1")
+    for waited_s in (2.9, 0.01):  # one was long on its way to a connection
+        leases.lateness.read(waited_s)
+    pass_time(leases, clock, CHECK_S)
+    assert leases.doubt == ""
+
+
+def lose(leases: Leases, clock: FakeClock, lost: int, nodes: int) -> list[tuple[float, int]]:
+    """Let so many of the nodes fall silent together; return when how many were given up, in seconds since then."""
+    names = [f"n{i:04}" for i in range(nodes)]
+    leases.begin([])
+    for name in names:
+        leases.renew(name)
+    began, given_up = clock.s, []
+    while clock.s - began < 120:
+        clock.s += CHECK_S
+        for name in names[lost:]:
+            leases.renew(name)
+        over = leases.expired()
+        for name in over:
+            leases.drop(name)
+        if over:
+            assert set(over) <= set(names[:lost])
+            given_up.append((clock.s - began, len(over)))
+    return given_up
+
+
+def test_a_rack_of_a_large_cluster_is_given_up_once_its_leases_are_over() -> None:
+    leases, clock = new()
+    assert lose(leases, clock, 40, 1000) == [(10.0, 40)]
+
+
+def test_most_of_the_nodes_are_given_up_one_lease_later_and_some_at_a_time() -> None:
+    leases, clock = new()
+    given_up = lose(leases, clock, 600, 1000)
+    assert given_up[0][0] == 20.0
+    assert sum(count for _, count in given_up) == 600
+    assert max(count for _, count in given_up) == AT_ONCE
+    assert given_up[-1][0] == 20.0 + (600 / AT_ONCE - 1) * CHECK_S
+
+
+def test_a_silent_node_that_is_heard_before_its_turn_lives() -> None:
+    leases, clock = new()
+    leases.begin([f"n{i:04}" for i in range(200)])
+    clock.s += 25
+    leases.resume()
+    for _ in range(21):
+        clock.s += CHECK_S
+        chosen = leases.expired()
+    assert len(chosen) == AT_ONCE
+    assert not leases.is_given_up("n0150")
+    leases.renew("n0150")
+    for name in chosen:
+        leases.drop(name)
+    later = []
+    for _ in range(3):
+        clock.s += CHECK_S
+        later += leases.expired()
+        for name in later:
+            leases.drop(name)
+    assert len(set(later)) == 149
+    assert "n0150" not in later
+
+
+def test_nodes_of_a_large_cluster_are_heard_more_rarely_as_far_as_leases_allow() -> None:
+    leases = Leases(FakeClock(), timeout_s=30, first_s=45, heartbeat_s=5)
+    for nodes, heartbeat_ms in ((0, 5000), (2000, 5000), (5000, 10_000), (9000, 15_000)):
+        leases.begin([str(i) for i in range(nodes)])
+        assert leases.heartbeat_ms == heartbeat_ms
+
+
+def test_a_lease_that_tasks_end_with_outlives_a_change_of_leaders() -> None:
+    leases, clock = new()
+    leases.begin(["n1", "n2"], asked_s=clock.s - 1)
+    assert leases.lease_ms("n1") == 14_000, "no next leader gives it up earlier than that"
+    clock.s += 30
+    leases.resume()
+    for node, lease_ms in (("n1", 12_500), ("n2", 10_000)):
+        leases.confirmed(clock.s - 2.4)
+        leases.renew(node, tasks_end_with_it=node == "n1")
+        assert leases.lease_ms(node) == lease_ms
+    assert pass_time(leases, clock, 10) == ["n2"]
+    leases.drop("n2")
+    assert pass_time(leases, clock, 2) == []
+    assert pass_time(leases, clock, 0.5) == ["n1"]
+
+
+@pytest.mark.parametrize("first_s", [10, 11, 15, 40])
+def test_no_leader_gives_a_node_up_before_the_lease_that_it_was_told_is_over(first_s: float) -> None:
+    """One leader leads, the next one opens its epoch at any moment after the first was last known to lead, and begins
+    its leases later still. The node hears of the first alone. Times are of one clock; answers take time."""
+    longer = 0
+    for seed in range(300):
+        rng, clock = random.Random(seed), FakeClock()
+        leader = Leases(clock, timeout_s=10, first_s=first_s)
+        confirmed = until = clock.s - rng.uniform(0, 0.5)
+        leader.begin(["n1"], asked_s=confirmed)
+        for _ in range(rng.randrange(1, 12)):
+            clock.s += rng.uniform(0.1, 4)
+            leader.resume()
+            sent = clock.s - rng.uniform(0, 0.3)
+            leader.renew("n1")
+            if not leader.is_confirmed():
+                confirmed = clock.s
+                clock.s += rng.uniform(0, 0.2)
+                leader.confirmed(confirmed)
+            leader.renew("n1", tasks_end_with_it=True)
+            told_s = leader.lease_ms("n1") / 1000
+            longer += told_s > 10
+            until = max(until, sent + told_s)
+        # The next epoch: after the moment at which the first was confirmed, perhaps long before now.
+        opened = max(confirmed, clock.s - rng.uniform(0, 8))
+        assert until <= opened + first_s + 1e-3, f"seed {seed}"
+        gone_at = 0.0
+        while not gone_at:
+            clock.s += CHECK_S
+            gone_at = clock.s if leader.expired() else 0.0
+        assert until <= gone_at, f"seed {seed}"
+    assert bool(longer) is (first_s > 10)
+
+
+def test_an_epoch_that_was_opened_lately_confirms_leases() -> None:
+    leases, clock = new()
+    leases.begin(["n1"], asked_s=clock.s)
+    assert leases.is_confirmed()
+    clock.s += 2.5
+    assert not leases.is_confirmed()
 
 
 def test_a_node_that_was_never_heard_by_this_leader_has_no_age() -> None:

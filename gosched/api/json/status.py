@@ -27,6 +27,7 @@ status_json = Document(
     "state_bytes_limit",
     optional("digest"),
     "version",
+    "load_problem",
     part("clock", "at=clock_ms", "problem=clock_problem"),
     "feature_level",
     "newest_feature_level",

@@ -205,7 +205,7 @@ class AsyncGoSchedClient(AsyncTransport):
     list_join_tokens = calling(join.list_join_tokens)
     revoke_join_token = calling(join.revoke_join_token)
 
-    list_nodes = calling(nodes.list_nodes)
+    list_nodes = listing(nodes.list_nodes)
     get_node = calling(nodes.get_node)
     list_usage = calling(nodes.list_usage)
     cordon = calling(nodes.cordon)

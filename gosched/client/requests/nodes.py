@@ -7,18 +7,21 @@ from typing import Any
 
 from gosched.client import records
 from gosched.client.answers import NodeControlled
-from gosched.client.calls import NODES, Call, names, rpc
+from gosched.client.calls import NODES, Call, Pages, names, rpc
 from gosched.client.errors import Misused, NotFound, Refused
 from gosched.wire.codec import to_message
 from gosched.wire.v1 import node_pb2, types_pb2
 
+NODES_PAGE = 500
 
-def list_nodes(*, labels: Mapping[str, str] | None = None) -> Call[list[records.NodeDetail]]:
+
+def list_nodes(*, labels: Mapping[str, str] | None = None) -> Pages[records.NodeDetail]:
     """Return the nodes that have all of these labels."""
-    return Call(
-        rpc=rpc(NODES, "ListNodes"),
-        request=node_pb2.ListNodesRequest(labels=labels or {}),
-        read=lambda answer: [records.node_detail(view) for view in answer.nodes],
+    return Pages(
+        rpc(NODES, "ListNodes"),
+        node_pb2.ListNodesRequest(labels=labels or {}),
+        lambda answer: [records.node_detail(view) for view in answer.nodes],
+        sizes=(NODES_PAGE, NODES_PAGE),
     )
 
 
@@ -35,7 +38,7 @@ def get_node(node: str) -> Call[records.NodeDetail]:
             raise Refused(f"{len(found)} nodes are named {node!a}: say which by its id: {ids}")
         return records.node_detail(found[0])
 
-    return Call(rpc=rpc(NODES, "ListNodes"), request=node_pb2.ListNodesRequest(), read=read)
+    return Call(rpc=rpc(NODES, "ListNodes"), request=node_pb2.ListNodesRequest(node=node), read=read)
 
 
 def list_usage(*, job: str = "", node: str = "", tasks: bool = False) -> Call[records.LiveUsage]:

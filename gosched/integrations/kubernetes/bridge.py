@@ -55,7 +55,7 @@ class Bridge:
         cluster: str,
         queue: str,
         address: str,
-        heartbeat_ms: int,
+        heartbeat_ms: int | None,
         holds: Callable[[], bool],
     ) -> None:
         self._api = api

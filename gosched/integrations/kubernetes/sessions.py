@@ -7,6 +7,7 @@ is given up, not evicted.
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 import secrets
 import time
@@ -33,6 +34,7 @@ from gosched.wire.v1 import node_pb2, node_pb2_grpc, types_pb2
 CALL_TIMEOUT_S = 10.0
 CLOSE_S = 3 * CALL_TIMEOUT_S  # after which no call is on a channel that has failed: an exchange has two
 MAX_CALLS = 32  # at once, of all nodes
+HEARTBEAT_S = 5.0  # until a master has said how often
 SETTLE_S = 0.1  # what changes together is told by one heartbeat
 BINDING_S = 1.0  # for so long a node whose pods are being bound tells nothing of those that are
 
@@ -118,7 +120,7 @@ class NodeSession:
         offer: Offers,
         unfit: Callable[[], str],
         holds: Callable[[], bool],
-        heartbeat_ms: int,
+        heartbeat_ms: int | None,
     ) -> None:
         self.name = name
         self.incarnation = secrets.token_hex(8)
@@ -133,8 +135,8 @@ class NodeSession:
         self._offer = offer
         self._unfit = unfit
         self._holds = holds
-        self._limit_ms = heartbeat_ms
-        self._heartbeat_s = heartbeat_ms / 1000
+        self._longest_s = heartbeat_ms / 1000 if heartbeat_ms else math.inf  # between two heartbeats
+        self._heartbeat_s = min(HEARTBEAT_S, self._longest_s)
         self._known: RegisterNode | None = None  # what the masters know
         self._said = ""
         self._number = 0  # of the newest heartbeat
@@ -221,10 +223,14 @@ class NodeSession:
                 self._tasks.disown(allocation_id)
             self.changed.set()
             return False
-        if answer.heartbeat_ms > 0:
-            self._heartbeat_s = min(answer.heartbeat_ms, self._limit_ms) / 1000
+        self._beat_every(answer.heartbeat_ms)
         self._known = offer
         return True
+
+    def _beat_every(self, heartbeat_ms: int) -> None:
+        """Take over how often the masters want to hear of the node; 0: they do not say."""
+        if heartbeat_ms > 0:
+            self._heartbeat_s = min(heartbeat_ms / 1000, self._longest_s)
 
     async def _heartbeat(self, channel: Any, stub: Any) -> None:
         assert self._known is not None
@@ -249,6 +255,7 @@ class NodeSession:
             self._known = None
             self.changed.set()
             return
+        self._beat_every(answer.heartbeat_ms)
         desired = Desired(start=tuple([order.allocation_id for order in answer.start]))
         made = Made(registration=request.registration, revision=answer.revision)
         if self.fence.take_answer(desired, made, answer.under_way):

@@ -37,6 +37,7 @@ class Answers:
         *,
         epoch: int,
         lease_ms: int,
+        heartbeat_ms: int,
         heard: int,
         by_way_of: str,
     ) -> node_pb2.HeartbeatResponse:
@@ -46,6 +47,7 @@ class Answers:
         answer.freeze.extend(verdict.freeze)
         answer.thaw.extend(verdict.thaw)
         answer.lease_ms = lease_ms
+        answer.heartbeat_ms = heartbeat_ms
         answer.revision = state.revision
         answer.masters.extend([master.grpc_address for master in state.masters.values() if master.grpc_address])
         self._add_starts(answer, state, node, verdict, heard, by_way_of)

@@ -5,7 +5,6 @@ Invariant: it is bounded by the nodes that live: the figures of one that has die
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -15,11 +14,11 @@ from gosched.core.records.allocation import Allocation
 from gosched.core.records.usage import NO_USAGE, Usage
 from gosched.core.state.cluster_state import ClusterState
 from gosched.master.base.clock import Clock
+from gosched.master.base.turns import sliced
 from gosched.wire.codec import fill
 from gosched.wire.v1 import node_pb2
 
 RATE_S = 2.0  # a rate over less would be noise: heartbeats come at once when a task has changed
-BREATH = 1000  # tasks that are listed before others get their turn
 EMPTY: Mapping[str, node_pb2.SparkProgress] = MappingProxyType({})
 
 
@@ -80,11 +79,13 @@ class LiveUsage:
             before.base_s, before.base = now_s, cpu_ms
 
     def nodes(self, state: ClusterState, node_id: str = "") -> Iterable[node_pb2.NodeUsageView]:
-        """Return the usage of one node, or of all."""
+        """Yield the usage of one node, or of all; heartbeats may come meanwhile."""
         now_s = self._clock.monotonic_s()
-        for seen_id, seen in self._nodes.items():
+        for seen_id in [node_id] if node_id in self._nodes else [] if node_id else list(self._nodes):
+            if (seen := self._nodes.get(seen_id)) is None:
+                continue
             node = state.nodes.get(seen_id)
-            if node is not None and node_id in ("", seen_id):
+            if node is not None:
                 age_ms = int((now_s - seen.at_s) * 1000)
                 yield node_pb2.NodeUsageView(
                     node_id=seen_id, name=node.name, usage=seen.usage, age_ms=age_ms, version=seen.version
@@ -94,9 +95,7 @@ class LiveUsage:
         """Return the usage of the tasks that hold these allocations, also where no heartbeat has named them yet."""
         wanted = list(allocation_ids)
         views = []
-        for at, allocation_id in enumerate(wanted):
-            if at % BREATH == BREATH - 1:
-                await asyncio.sleep(0)
+        async for allocation_id in sliced(wanted):
             allocation = state.allocations.get(allocation_id)
             if allocation is not None:  # else it has ended while others had their turn
                 views.append(self._view(allocation))

@@ -31,13 +31,13 @@ from gosched.core.outcome import Accepted, Code, Rejected
 from gosched.core.reasons import Reason, RefusalReason
 from gosched.core.records.node import ClosedBy, Node, NodeState
 from gosched.core.records.task import TaskState
-from gosched.core.resources import ZERO
 from gosched.core.spec.placement_rules import Taint
 from gosched.master.agents.answers import Answers, holds_tasks_with_lease, without_orders
 from gosched.master.agents.joined_labels import bound_labels
 from gosched.master.agents.leases import Leases
 from gosched.master.agents.live_usage import LiveUsage
 from gosched.master.agents.node_control import UnfitNodes, control_command, staying_jobs
+from gosched.master.agents.node_listing import list_nodes
 from gosched.master.agents.observations import node_usage, observations, registration, spark_progress
 from gosched.master.agents.reconcile import Verdict, compare
 from gosched.master.agents.revocation_news import RevocationNews
@@ -50,9 +50,10 @@ from gosched.master.base.clock import StateClock
 from gosched.master.base.errors import ApiError, accepted, parsed, unavailable
 from gosched.master.base.leadership import Leadership
 from gosched.master.base.proposals import Named, Proposals
+from gosched.master.base.turns import sliced
 from gosched.replication.interface import Replication
 from gosched.state_machine.joining import joined_node, why_shut_out
-from gosched.wire.codec import fill, map_pairs
+from gosched.wire.codec import map_pairs
 from gosched.wire.roles import ANY_NODE, Role
 from gosched.wire.v1 import node_pb2, node_pb2_grpc, worker_pb2, worker_pb2_grpc
 
@@ -95,7 +96,7 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
         answer = node_pb2.RegisterNodeResponse(
             stop_first=leftovers,
             forget=found.forget,
-            heartbeat_ms=self.settings.lease.heartbeat_ms,
+            heartbeat_ms=self.leases.heartbeat_ms,
             epoch=epoch,
             cluster_id=self.replication.state.cluster_id,
             lineage=self.replication.state.lineage,
@@ -122,7 +123,7 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
             raise unavailable("the node has died or registered anew meanwhile; ask again")
         answer.registration = node.registration
         self.leases.renew(request.node_id)
-        answer.lease_ms = self.leases.timeout_ms
+        answer.lease_ms = self.leases.lease_ms(request.node_id)
         return answer
 
     async def Heartbeat(self, request: node_pb2.HeartbeatRequest, context: Any) -> node_pb2.HeartbeatResponse:
@@ -154,6 +155,8 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
             return without_orders(state, epoch, register_again=True)
         if holds_tasks_with_lease(self.replication.state, request.node_id):
             await self._confirm(epoch)
+            self._check_kept(request.node_id)
+            self.leases.renew(request.node_id, tasks_end_with_it=True)
         self._check_kept(request.node_id)
         if self.replication.state.revision != compared_at:
             verdict = compare(self.replication.state, node.id, observed)
@@ -192,28 +195,23 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
             held = [task.allocation_id for task in state.tasks_of(job) if task.state.is_active]
             answer.tasks.extend(await self.usage.tasks(state, held))
             return answer
-        answer.nodes.extend(self.usage.nodes(state, request.node))
+        async for view in sliced(self.usage.nodes(state, request.node)):
+            answer.nodes.append(view)
         if request.tasks:
             on_node: Iterable[str] = state.node_allocations.get(request.node, {}) if request.node else state.allocations
             lists = self.access.lists(context.caller)
             if lists is not None:
-                on_node = [held for held in on_node if lists(job_object(state.jobs[state.allocations[held].job_id]))]
+                on_node = [
+                    held
+                    async for held in sliced(list(on_node))
+                    if held in state.allocations and lists(job_object(state.jobs[state.allocations[held].job_id]))
+                ]
             answer.tasks.extend(await self.usage.tasks(state, on_node))
         return answer
 
     async def ListNodes(self, request: node_pb2.ListNodesRequest, context: Any) -> node_pb2.ListNodesResponse:
-        wanted = map_pairs(request.labels)
         await self.proposals.barrier()
-        state = self.replication.state
-        answer = node_pb2.ListNodesResponse(revision=state.revision)
-        for node in state.nodes.values():
-            if all(pair in node.labels for pair in wanted):
-                view = answer.nodes.add(
-                    tasks=len(state.node_allocations[node.id]), heartbeat_age_ms=self.leases.age_ms(node.id)
-                )
-                fill(node, view.node)
-                fill(state.usage.get(node.id, ZERO), view.used)
-        return answer
+        return await list_nodes(lambda: self.replication.state, request, self.leases.age_ms)
 
     async def _drain_the_rest(self, node_id: str) -> None:
         """Repeat a drain until nothing is left to stop: one command stops only so many tasks."""
@@ -359,7 +357,7 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
             for i in verdict.start
         ]
         await self._commit(request, [*verdict.reports, *never], epoch)
-        answer.lease_ms, answer.away_ms = self.leases.timeout_ms, away_ms
+        answer.lease_ms, answer.away_ms = self.leases.lease_ms(node.id), away_ms
         return answer
 
     async def _commit(self, request: node_pb2.HeartbeatRequest, reports: Sequence[TaskReport], epoch: int) -> bool:
@@ -395,7 +393,8 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
             node,
             verdict,
             epoch=epoch,
-            lease_ms=self.leases.timeout_ms,
+            lease_ms=self.leases.lease_ms(node.id),
+            heartbeat_ms=self.leases.heartbeat_ms,
             heard=request.heard,
             by_way_of=asked_from or "?",
         )

@@ -20,6 +20,7 @@ from google.protobuf.message import DecodeError
 
 from gosched.core.records.master import Master
 from gosched.core.trace_context import HEADER
+from gosched.master.agents.lateness import Lateness
 from gosched.master.api.lanes import Lane, Lanes, Place, lane_of
 from gosched.master.base.access import Access
 from gosched.master.base.audited import Audit, Audited
@@ -29,6 +30,7 @@ from gosched.master.base.errors import ApiError, invalid, unavailable
 from gosched.master.base.leadership import Leadership
 from gosched.master.base.methods import OWN, method_of
 from gosched.master.base.relay import relay
+from gosched.master.base.turns import Turns
 from gosched.observe.metrics import MasterMetrics
 from gosched.wire.metadata import LEADER
 from gosched.wire.plain_text import host_of
@@ -37,6 +39,7 @@ from gosched.wire.refusals import refusal_reason, trailer
 FIND_LEADER_S = 1.0
 REVISION = "gosched-revision"  # of the state that an answer is from, in the trailing metadata
 TRANSFER = "TransferLeadership"  # its answer comes from a leader that leads no more
+AGENTS_WAIT_S = 3.0  # for an answer to a heartbeat or a registration
 REQUEST_S = 10.0  # for a request to arrive, once its call has begun
 
 log = structlog.get_logger()
@@ -63,6 +66,8 @@ class LeaderRouting(grpc.aio.ServerInterceptor):
         revision: Callable[[], int],
         audit: Audit,
         callers: Callers,
+        turns: Turns,
+        lateness: Lateness,
     ) -> None:
         """`cluster_id` returns an empty text while the id is not known; `revision`, that of this master's state."""
         self._leadership = leadership
@@ -74,6 +79,8 @@ class LeaderRouting(grpc.aio.ServerInterceptor):
         self._revision = revision
         self._audit = audit
         self._callers = callers
+        self._turns = turns
+        self._lateness = lateness
 
     async def intercept_service(
         self, continuation: Callable[[Any], Awaitable[Any]], details: grpc.HandlerCallDetails
@@ -178,14 +185,31 @@ class LeaderRouting(grpc.aio.ServerInterceptor):
     async def _arrived(self, method: str, context: Any, *, streaming: bool) -> AsyncIterator[tuple[Audited, _Call]]:
         """Take a place, and tell the audit log what comes of the call. Raises ApiError for a caller that may not make
         this call, or has too many open."""
+        lane = lane_of(method, streaming=streaming)
+        self._read_in_time(lane, context)
+        if lane is Lane.AGENTS:
+            self._turns.say_alive()  # and wait behind nobody
+        else:
+            await self._turns.begin()
         with self._audit.watch(method, address=host_of(context.peer())) as audited:
             audited.caller = self._callers.of_call(context)
             headers = context.invocation_metadata() or ()
             audited.caller = caller = await self._access.authenticated(audited.caller, headers, method)
             check_allowed(caller, method, self._cluster_id())
-            lane = lane_of(method, streaming=streaming)
             with self._lanes.place(lane, caller) as place:
                 yield audited, _Call(method=method, caller=caller, lane=lane, place=place, context=context)
+
+    def _read_in_time(self, lane: Lane, context: Any) -> None:
+        """Raise ApiError for a call that its caller has given up: nothing is done for it. What agents waited for or
+        lost tells how late this master is."""
+        left_s = context.time_remaining()
+        gone = left_s is not None and left_s <= 0
+        if lane is Lane.AGENTS and gone:
+            self._lateness.dropped()
+        elif lane is Lane.AGENTS and left_s is not None and left_s <= AGENTS_WAIT_S:
+            self._lateness.read(AGENTS_WAIT_S - left_s)
+        if gone:
+            raise ApiError(grpc.StatusCode.DEADLINE_EXCEEDED, "its caller has given the call up before it was read")
 
     def _admitted(self, call: _Call, request: Any = None) -> ServedCall:
         """Return the call for the service that serves it here. Raises ApiError where the caller may not make it."""

@@ -9,7 +9,6 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from gosched.core.records.node import NodeState
 from gosched.core.state.cluster_state import ClusterState
 from gosched.master.agents.leases import Leases
 from gosched.master.api.status import StatusReader
@@ -61,7 +60,6 @@ class MetricsFacts:
         pending = [(state.jobs[j].spec.queue, e.code) for j, e in explanations.items() if j in state.pending]
         masters = self.members.list()
         healthy = sum(master.healthy for master in masters)
-        living = [node.id for node in state.nodes.values() if node.state is not NodeState.DEAD]
         return ClusterFacts(
             counts=self.counts,
             pending=tally(pending),
@@ -69,7 +67,8 @@ class MetricsFacts:
             healthy_masters=healthy,
             unreachable_masters=len(masters) - healthy,
             queues=self.status.queue_uses(),
-            heartbeat_age_s=max([self.leases.age_ms(node) for node in living], default=0) / 1000,
+            heartbeat_age_s=self.leases.oldest_age_s(),
+            keeps_silent_nodes=bool(self.leases.doubt),
             fences=len(state.fences),
             reservations=len(state.reservations),
             state_bytes=state.footprint.by_kind(),

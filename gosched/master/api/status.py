@@ -21,7 +21,8 @@ from gosched.replication.interface import Part, Replication
 
 
 class StatusReader:
-    """`shares`: of the newest cycle; none on a master that does not lead."""
+    """`shares`: of the newest cycle; none on a master that does not lead. `load_problem`: why silent nodes are not
+    given up; empty: they are, or this master does not lead."""
 
     def __init__(
         self,
@@ -32,6 +33,7 @@ class StatusReader:
         levels: FeatureLevels,
         members: MemberList,
         backup: Callable[[], BackupStatus | None],
+        load_problem: Callable[[], str] = str,
     ) -> None:
         self._replication = replication
         self._counts = counts
@@ -40,6 +42,7 @@ class StatusReader:
         self._levels = levels
         self._members = members
         self._backup = backup
+        self._load_problem = load_problem
 
     def read(self) -> Status:
         state, counts = self._replication.state, self._counts
@@ -62,6 +65,7 @@ class StatusReader:
             state_bytes_limit=MAX_STATE_BYTES,
             clock_ms=self._keeper.now_ms(),
             clock_problem=self._keeper.problem(),
+            load_problem=self._load_problem(),
             feature_level=state.feature_level,
             newest_feature_level=self._levels.common(),
             backup=self._backup(),

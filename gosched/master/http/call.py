@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -31,6 +31,7 @@ from gosched.master.base.callers import Caller
 from gosched.master.base.errors import invalid
 from gosched.master.base.leadership import Leadership
 from gosched.master.base.proposals import reads_without_barrier
+from gosched.master.base.turns import sliced
 from gosched.master.history.service import HistoryService
 from gosched.replication.interface import Replication
 
@@ -223,4 +224,10 @@ class JsonResponse(Response):
     media_type = "application/json"
 
     def render(self, content: Any) -> bytes:
-        return json.dumps(content).encode()
+        return content if isinstance(content, bytes) else json.dumps(content).encode()
+
+
+async def json_array(items: Iterable[Any]) -> bytes:
+    """Return the JSON of a long list, made in slices between which the event loop turns, as what `items` does for each
+    is."""
+    return b"[%b]" % b", ".join([json.dumps(item).encode() async for item in sliced(items)])

@@ -24,6 +24,7 @@ from gosched.master.base.callers import Caller, Callers, check_allowed, denied
 from gosched.master.base.clock import Clock
 from gosched.master.base.errors import HTTP_STATUS, ApiError
 from gosched.master.base.methods import HTTP_METHOD
+from gosched.master.base.turns import Turns
 from gosched.master.http import probes, session
 from gosched.master.http.call import CALL, HttpCall, Services
 from gosched.master.http.origin import Hosts, cross_site
@@ -33,6 +34,7 @@ from gosched.master.http.routes import routed_path
 from gosched.observe.metrics import MasterMetrics
 
 PIECE_BYTES = 64 * 1024
+GONE = 499  # in metrics: no caller sees it
 REFUSALS = (401, 403)  # that the audit log has
 WRITE_S = 20.0  # for a reader to take one piece
 
@@ -53,6 +55,7 @@ class Entrance:
         cluster_id: Callable[[], str],
         audit: Audit,
         callers: Callers,
+        turns: Turns,
     ) -> None:
         self._app = app
         self._services = services
@@ -63,6 +66,7 @@ class Entrance:
         self._cluster_id = cluster_id
         self._audit = audit
         self._callers = callers
+        self._turns = turns
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         started = self._clock.monotonic_s()
@@ -71,6 +75,10 @@ class Entrance:
         inner = {**scope, "path": routed_path(scope), "method": "GET" if is_head else scope["method"]}
         answer = _Answer(inner, send, self._services, without_body=is_head)
         try:
+            await self._turns.begin()
+            if scope["state"][TRANSPORT].is_closing():
+                answer.status = GONE  # nothing is done for a caller that has gone
+                return
             await self._serve(inner, receive, answer)
         except asyncio.CancelledError:
             scope["state"][TRANSPORT].abort()  # the server stops
@@ -199,6 +207,8 @@ class _Answer:
             rest = offset + PIECE_BYTES < len(body)
             piece = body[offset : offset + PIECE_BYTES]
             await self._write({"type": message["type"], "body": piece, "more_body": rest or more})
+            if rest:
+                await asyncio.sleep(0)  # a reader that takes pieces at once must not keep the loop for megabytes
 
     def _hold(self, size: int) -> Problem | None:
         call: HttpCall | None = self._scope.get(CALL)

@@ -6,6 +6,7 @@ once: they are left to gRPC.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable
 from typing import Annotated, Any, Literal
@@ -28,7 +29,7 @@ from gosched.core.commands.jobs import Action
 from gosched.core.limits import MAX_DETAIL_LENGTH, MAX_NAME_LENGTH, MAX_TASKS_PER_JOB
 from gosched.core.records.job import JobState
 from gosched.master.base.errors import invalid, unmet
-from gosched.master.http.call import Call, HttpCall, JsonResponse, Names
+from gosched.master.http.call import Call, HttpCall, JsonResponse, Names, json_array
 from gosched.master.http.job_bodies import JOB_FILE, JSON, YAML
 from gosched.master.http.routes import JobName, Stale, answers, labels_of, moment_of, rest_router
 from gosched.master.jobs.page_tokens import MAX_TOKEN_LENGTH
@@ -135,9 +136,10 @@ async def list_jobs(
         rows=True,
     )
     page = await call.ask("ListJobs", to_message(query, scheduler_pb2.ListJobsRequest), stale=stale)
-    rows = [to_record(message, JobRow) for message in page.rows]
-    jobs = [{key: read(row) for key, read in wanted} for row in rows]
-    return JsonResponse({"jobs": jobs, "next_page_token": page.next_page_token, "revision": page.revision})
+    rows = (to_record(message, JobRow) for message in page.rows)
+    jobs = await json_array({key: read(row) for key, read in wanted} for row in rows)
+    rest = json.dumps({"next_page_token": page.next_page_token, "revision": page.revision}).encode()
+    return JsonResponse(b'{"jobs": %b, %b' % (jobs, rest.removeprefix(b"{")))
 
 
 @router.get("/jobs/{job}", summary="Show a job and its tasks", **answers("JobWithTasks", job_with_tasks.schema()))

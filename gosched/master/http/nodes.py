@@ -10,14 +10,19 @@ from starlette.requests import Request
 from gosched.api.json.cluster import node_json
 from gosched.api.json.values import Json
 from gosched.config.requests import Cordon, Drain, Labels
+from gosched.core.limits import MAX_NAME_LENGTH
 from gosched.core.records.node import NodeState
+from gosched.master.agents.node_listing import MAX_PAGE
 from gosched.master.base.errors import invalid, not_found, unmet
-from gosched.master.http.call import Call, HttpCall, JsonResponse, Names, read_model
+from gosched.master.base.turns import sliced
+from gosched.master.http.call import Call, HttpCall, JsonResponse, Names, json_array, read_model
 from gosched.master.http.changes import NodeChange, node_change_json
 from gosched.master.http.routes import RowList, Stale, answers, body_of, labels_of, rest_router
 from gosched.wire.codec import to_message
 from gosched.wire.node_views import node_detail
 from gosched.wire.v1 import node_pb2, types_pb2
+
+NEXT_PAGE = "X-Gosched-Next-Page-Token"
 
 router = rest_router("nodes")
 
@@ -59,21 +64,39 @@ async def list_nodes(
     label: Annotated[list[str], Query(default_factory=list, description="With all of these.", json_schema_extra=_PAIR)],
     sort: str = _ROWS.sort,
     fields: str = _ROWS.fields,
+    page_size: Annotated[
+        int,
+        Query(ge=0, le=MAX_PAGE, description=f"At most so many nodes; the header {NEXT_PAGE} leads on. 0: all nodes."),
+    ] = 0,
+    page_token: Annotated[
+        str, Query(max_length=MAX_NAME_LENGTH, description=f"{NEXT_PAGE} of the page before, with the same filters.")
+    ] = "",
     stale: Stale = False,
 ) -> JsonResponse:
     for name in state:
         if name not in _STATES:
             raise invalid(f"state: {name[:80]!a} is none: give {', '.join(_STATES)}")
-    request = node_pb2.ListNodesRequest(labels=labels_of(label))
-    message = await call.ask("ListNodes", request, stale=stale)
-    rows = [node_json(node_detail(view)) for view in message.nodes]
-    chosen = [row for row in rows if not state or row["state"] in state]
-    return JsonResponse(_ROWS.shown(chosen, sort=sort, fields=fields))
+    if sort and page_size:
+        raise invalid("sort: pages are in the order of ids: leave out page_size, or sort")
+    request = node_pb2.ListNodesRequest(labels=labels_of(label), page_token=page_token)
+    rows: list[Json] = []
+    while True:
+        request.page_size = page_size or MAX_PAGE
+        message = await call.ask("ListNodes", request, stale=stale)
+        async for view in sliced(message.nodes):
+            row = node_json(node_detail(view))
+            if not state or row["state"] in state:
+                rows.append(row)
+        request.page_token = message.next_page_token
+        if page_size or not request.page_token:
+            break
+    headers = {NEXT_PAGE: request.page_token} if request.page_token else {}
+    return JsonResponse(await json_array(_ROWS.shown(rows, sort=sort, fields=fields)), headers=headers)
 
 
 @router.get("/nodes/{node}", summary="Show a node, by id or name", **answers("Node", node_json.schema()))
 async def show_node(node: str, call: Call, stale: Stale = False) -> JsonResponse:
-    message = await call.ask("ListNodes", node_pb2.ListNodesRequest(), stale=stale)
+    message = await call.ask("ListNodes", node_pb2.ListNodesRequest(node=node), stale=stale)
     views = list(message.nodes)
     found = [v for v in views if v.node.id == node] or [v for v in views if v.node.name == node]
     if not found:

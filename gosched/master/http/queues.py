@@ -87,7 +87,9 @@ async def list_queues(
 ) -> JsonResponse:
     status = await _status(call, stale=stale)
     rows = [queue_json(queue) for queue in status.queues]
-    return tagged(_ROWS.shown(rows, sort=sort, fields=fields), queues_etag(queue.rules for queue in status.queues))
+    return tagged(
+        list(_ROWS.shown(rows, sort=sort, fields=fields)), queues_etag(queue.rules for queue in status.queues)
+    )
 
 
 @router.get("/queues/{queue}", summary="Show a queue", **answers("Queue", queue_json.schema()))

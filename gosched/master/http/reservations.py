@@ -13,7 +13,7 @@ from gosched.api.json.values import Json
 from gosched.config.requests import read_window
 from gosched.core.records.window import Window
 from gosched.master.base.errors import unavailable
-from gosched.master.http.call import Call, JsonResponse, Names, read_json, valid
+from gosched.master.http.call import Call, JsonResponse, Names, json_array, read_json, valid
 from gosched.master.http.changes import Change, change_json
 from gosched.master.http.routes import RowList, Stale, answers, body_of, rest_router
 from gosched.wire.codec import to_message, to_record
@@ -65,7 +65,7 @@ async def list_reservations(
 ) -> JsonResponse:
     message = await call.ask("ListReservations", scheduler_pb2.ListReservationsRequest(), stale=stale)
     rows = reserved_json(to_record(message, Reserved))
-    return JsonResponse(_ROWS.shown(rows, sort=sort, fields=fields))
+    return JsonResponse(await json_array(_ROWS.shown(rows, sort=sort, fields=fields)))
 
 
 @router.put(

@@ -11,7 +11,7 @@ import difflib
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from operator import itemgetter
 from typing import Annotated, Any
 from urllib.parse import unquote
@@ -138,9 +138,11 @@ class RowList:
         schema = {key: value for key, value in self._document.schema().items() if key != "required"}
         return answers(name, schema, many=True)
 
-    def shown(self, rows: Sequence[Json], *, sort: str, fields: str) -> list[Json]:
+    def shown(self, rows: Sequence[Json], *, sort: str, fields: str) -> Iterator[Json]:
         """Return the rows as they are asked for. Raises ApiError."""
-        return self._selected(self._in_order(rows, sort), fields)
+        names = self._names(fields)
+        ordered = self._in_order(rows, sort)
+        return ({name: row[name] for name in names if name in row} if names else row for row in ordered)
 
     def _in_order(self, rows: Sequence[Json], sort: str) -> Sequence[Json]:
         if not sort:
@@ -150,14 +152,13 @@ class RowList:
             raise invalid(f"sort: {name[:80]!a} is no order{_suggestion(name, list(self._orders))}")
         return sorted(rows, key=itemgetter(name), reverse=sort.startswith("-"))
 
-    def _selected(self, rows: Sequence[Json], fields: str) -> list[Json]:
-        if not fields:
-            return list(rows)
-        names = [name.strip() for name in fields.split(",")]
+    def _names(self, fields: str) -> list[str]:
+        """Return the members that are asked for; none: all."""
+        names = [name.strip() for name in fields.split(",")] if fields else []
         for name in names:
             if name not in self._keys:
                 raise invalid(f"fields: there is no member {name[:80]!a}{_suggestion(name, self._keys)}")
-        return [{name: row[name] for name in names if name in row} for row in rows]
+        return names
 
 
 def body_of(

@@ -22,6 +22,7 @@ from gosched.core.records.job import Job
 from gosched.core.rules.values import check_id
 from gosched.core.state.cluster_state import ClusterState
 from gosched.master.base.errors import invalid, not_found
+from gosched.master.base.turns import sliced
 from gosched.master.jobs.page_tokens import PageToken, Position, read_token
 from gosched.wire.codec import fill
 from gosched.wire.v1 import scheduler_pb2
@@ -29,8 +30,7 @@ from gosched.wire.v1 import scheduler_pb2
 DEFAULT_PAGE = 1000
 MAX_PAGE_BYTES = 4 * 1024 * 1024
 FIRST_SLICE = 2000  # jobs that are looked at without a copy
-_SLICE = 4000
-_FILLED_AT_ONCE = 250  # messages that are made between two turns of the event loop
+_SLICE = 1000
 
 Rank = tuple[bool, int | tuple[int, ...] | str, int]
 
@@ -61,15 +61,13 @@ async def list_jobs(
     chosen = await order.first(state, after, size + 1, _seen(_matcher(query, horizon), shows))
     answer = scheduler_pb2.ListJobsResponse(revision=revision, understood=True)
     page_bytes, given = 0, 0
-    for job in chosen[:size]:
+    async for job in sliced(chosen[:size]):
         if page_bytes > MAX_PAGE_BYTES:
             break
         message = answer.rows.add() if query.rows else answer.jobs.add()
         fill(row(job) if query.rows else whole(job), message)
         page_bytes += message.ByteSize()
         given += 1
-        if not given % _FILLED_AT_ONCE:
-            await asyncio.sleep(0)
     if given < len(chosen):
         last = order.position(chosen[given - 1])
         first = token.revision if token else revision

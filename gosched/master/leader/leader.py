@@ -111,11 +111,12 @@ class Leader:
             level = NEWEST_LEVEL if is_new else self._state.feature_level
             found = SetFeatureLevel(level=level, cluster_id=self._cluster_id, task_key=new_task_key())
             accepted(await self._proposals.propose(found))
+        asked_s = self._clock.monotonic_s()
         outcome = accepted(await self._proposals.propose(OpenEpoch(leader=self._me)))
         epoch = int(outcome.subject)
         try:
             await self._first_queues(epoch)
-            self._begin(epoch)
+            self._begin(epoch, asked_s)
             log.info("leading", epoch=epoch, revision=self._state.revision)
             await self._until_deposed(
                 epoch,
@@ -130,11 +131,13 @@ class Leader:
         finally:
             self._end(epoch)
 
-    def _begin(self, epoch: int) -> None:
-        """Reset all that follows the state, with no batch in between: the copies are of one revision."""
+    def _begin(self, epoch: int, asked_s: float) -> None:
+        """Reset all that follows the state, with no batch in between: the copies are of one revision. `asked_s`: when
+        the epoch was proposed."""
         self._epoch = epoch
         self._judges_from_s = self._clock.monotonic_s() + self._settings.lease.first_lease_ms / 1000
-        self._leases.begin(node.id for node in self._state.nodes.values() if node.state is not NodeState.DEAD)
+        living = [node.id for node in self._state.nodes.values() if node.state is not NodeState.DEAD]
+        self._leases.begin(living, asked_s)
         for node in self._state.nodes.values():
             if node.away_ms:
                 self._leases.wait_for(node.id, node.away_ms / 1000)
@@ -249,9 +252,17 @@ class Leader:
             yield window.end_ms
 
     async def _watch_nodes(self, epoch: int) -> None:
+        doubts = False
         while True:
             await asyncio.sleep(CHECK_S)
-            await asyncio.gather(*(self._give_up(node_id, epoch) for node_id in self._leases.expired()))
+            given_up = self._leases.expired()
+            doubt = self._leases.doubt
+            if bool(doubt) is not doubts:
+                doubts = bool(doubt)
+                log.warning("silent nodes are not given up" if doubts else "silent nodes are given up again", why=doubt)
+            if given_up:
+                await asyncio.gather(*(self._give_up(node_id, epoch) for node_id in given_up))
+                self._leases.resume()
 
     async def _give_up(self, node_id: str, epoch: int) -> None:
         """Declare a node dead, by as many commands as its tasks need."""

@@ -6,7 +6,6 @@ moment; or promised from a moment on.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -18,10 +17,9 @@ from gosched.core.records.node import Node
 from gosched.core.records.reservation import Reservation, Share
 from gosched.core.spec.job_spec import group_of
 from gosched.core.state.cluster_state import ClusterState
+from gosched.master.base.turns import sliced
 from gosched.master.web.job_ends import JobEnd, job_end
 from gosched.master.web.page import HIDDEN, Shows
-
-BREATH = 100  # nodes that are read before others get their turn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,18 +75,14 @@ async def read_holdings(
 ) -> list[NodeHoldings]:
     """Return what is held of each of the nodes; jobs that `shows` does not show have no id and no name."""
     promises, ends = _promises(state, shows), dict[str, JobEnd]()
-    found = []
-    for at, node in enumerate(nodes):
-        if at % BREATH == BREATH - 1:
-            await asyncio.sleep(0)
-        found.append(
-            NodeHoldings(
-                node=node,
-                holdings=_holdings(state, node.id, ends, now_ms, shows),
-                promises=tuple(promises.get(node.id, ())),
-            )
+    return [
+        NodeHoldings(
+            node=node,
+            holdings=_holdings(state, node.id, ends, now_ms, shows),
+            promises=tuple(promises.get(node.id, ())),
         )
-    return found
+        async for node in sliced(nodes)
+    ]
 
 
 def _holdings(

@@ -6,12 +6,14 @@ there are: an order is used again for REST times as long as it took to make, and
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gosched.core.records.job import Job, JobState
 from gosched.core.state.cluster_state import ClusterState
+from gosched.master.base.turns import sliced
 from gosched.master.web.job_filter import LISTED, JobFilter
 
 FRESH_S = 1.0
@@ -49,30 +51,37 @@ class JobLists:
     now_s: Callable[[], float] = time.monotonic
     _kept: dict[JobFilter, JobOrder] = field(default_factory=dict)
 
-    def order(self, state: ClusterState, chosen: JobFilter) -> JobOrder:
+    async def order(self, state: ClusterState, chosen: JobFilter) -> JobOrder:
         """Return the order of the filter: of this revision, or one that is good still."""
         kept, now = self._kept.pop(chosen, None), self.now_s()
         if kept is None or (kept.revision != state.revision and now > kept.good_until_s):
-            ids, counts = make_order(state, chosen)
+            revision = state.revision
+            ids, counts = await make_order(state, chosen)
             done = self.now_s()
             rest = max(FRESH_S, REST * (done - now))
-            kept = JobOrder(ids=ids, counts=counts, revision=state.revision, good_until_s=done + rest)
+            kept = JobOrder(ids=ids, counts=counts, revision=revision, good_until_s=done + rest)
         self._kept[chosen] = kept
         while len(self._kept) > MAX_KEPT:
             del self._kept[next(iter(self._kept))]
         return kept
 
 
-def make_order(state: ClusterState, chosen: JobFilter) -> tuple[list[str], dict[JobState, int]]:
-    """Look at all jobs; return the ids of those that the filter shows, in order, and counts by state."""
+async def make_order(state: ClusterState, chosen: JobFilter) -> tuple[list[str], dict[JobState, int]]:
+    """Look at all jobs, in slices; return the ids of those that the filter shows, in order, and counts by state. They
+    are sorted in a thread: thousands take longer than the event loop may stand."""
     live, ended, counts = list[Job](), list[Job](), dict.fromkeys(LISTED, 0)
-    for job in state.jobs.values():
+    starts = {job_id: reserved.start_ms for job_id, reserved in state.reservations.items()}
+    async for job in sliced(list(state.jobs.values())):
         if not chosen.narrows or chosen.shows(job):
             shown = job.shown_state
             counts[shown] += 1
             if not chosen.states or shown in chosen.states:
                 (ended if shown.is_final else live).append(job)
-    match chosen.sort:
+    return await asyncio.to_thread(_sorted, live, ended, chosen.sort, starts), counts
+
+
+def _sorted(live: list[Job], ended: list[Job], sort: str, starts: Mapping[str, int]) -> list[str]:
+    match sort:
         case "newest":
             found = sorted(live + ended, key=lambda job: -job.sequence)
         case "oldest":
@@ -83,10 +92,9 @@ def make_order(state: ClusterState, chosen: JobFilter) -> tuple[list[str], dict[
             live.sort(key=lambda job: (-job.spec.priority, job.sequence))
             found = live + sorted(ended, key=lambda job: (-job.spec.priority, job.sequence))
         case _:
-            starts = {job_id: reserved.start_ms for job_id, reserved in state.reservations.items()}
             live.sort(key=lambda job: _place(job, starts))
             found = live + sorted(ended, key=lambda job: (-job.ended_at_ms, -job.sequence))
-    return [job.id for job in found], counts
+    return [job.id for job in found]
 
 
 def _place(job: Job, starts: Mapping[str, int]) -> tuple[int, int, int]:

@@ -74,7 +74,7 @@ async def jobs_page(sources: Sources, asked: Asked) -> JobsView:
         chosen, problem = JobFilter(), str(error)
     chosen = replace(chosen, viewer=sources.access.viewer(asked.caller), sees=asked.sees)
     state = sources.state
-    order = sources.job_lists.order(state, chosen)
+    order = await sources.job_lists.order(state, chosen)
     page = min(asked.query.number("page", 1, least=1, most=MAX_PAGE), order.pages)
     shown = [state.jobs[job_id] for job_id in order.page(page) if job_id in state.jobs]
     waiting = [job.id for job in shown if job.id in state.pending]

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from gosched.core.records.node import Node, NodeState
 from gosched.core.resources import MILLI, ZERO, Resources
 from gosched.core.state.cluster_state import ClusterState
+from gosched.master.base.turns import sliced
 from gosched.master.web.usage import NodeUse, NodeUses
 
-BREATH = 250  # nodes that are read before others get their turn
 NOWHERE = "–"  # a node without the label of a level
 
 
@@ -55,11 +55,9 @@ async def read_cells(
     state: ClusterState, levels: Sequence[str], uses: NodeUses | None, nodes: Sequence[Node] | None = None
 ) -> list[NodeCell]:
     """Return the nodes in the order of the topology, then of their names."""
-    cells = []
-    for at, node in enumerate([*state.nodes.values()] if nodes is None else nodes):
-        if at % BREATH == BREATH - 1:
-            await asyncio.sleep(0)
-        cells.append(read_cell(state, node, levels, uses))
+    chosen = [*state.nodes.values()] if nodes is None else nodes
+    cells = [read_cell(state, node, levels, uses) async for node in sliced(chosen)]
+    await asyncio.sleep(0)
     return sorted(cells, key=lambda cell: (cell.place, cell.name, cell.id))
 
 

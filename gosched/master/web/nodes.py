@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -71,9 +72,11 @@ async def nodes_page(sources: Sources, asked: Asked) -> Nodes:
     """Build the view."""
     uses = await node_uses(sources, asked.caller)
     cells = await read_cells(sources.state, sources.topology, uses)
+    await asyncio.sleep(0)
     counts = dict.fromkeys(STATES, 0)
     for cell in cells:
         counts[cell.state.name] = counts.get(cell.state.name, 0) + 1
+    await asyncio.sleep(0)
     domain = tuple([part for part in asked.query.text("domain").split("/") if part])
     return Nodes(
         cells=tuple(_filtered(cells, asked.query, domain)),

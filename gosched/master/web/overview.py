@@ -80,17 +80,22 @@ async def overview(sources: Sources, asked: Asked) -> Overview:
         recent_events(sources, asked.caller, EVENTS_SHOWN),
         leader_status(sources, asked.caller),
     )
-    state = sources.state
     lags = {m.id: (m.behind if m.HasField("behind") else None) for m in members.members} if members else {}
+    await asyncio.sleep(0)
+    warnings = find_warnings(sources.state, status, lags)
+    await asyncio.sleep(0)
+    counts = _node_counts(sources.state)
+    await asyncio.sleep(0)  # with thousands of nodes each part takes a slice of time
+    state = sources.state
     return Overview(
         status=status,
         masters=_masters(sources, status, lags),
-        nodes=_node_counts(state),
+        nodes=counts,
         capacity=capacity_rows(state, _demand(status), uses),
         measured=bool(uses),
         waiting=waiting,
         events=events,
-        warnings=find_warnings(state, status, lags),
+        warnings=warnings,
         charts=_charts(sources.trends.samples()),
     )
 

@@ -16,6 +16,7 @@ from gosched.core.records.job import Job
 from gosched.core.records.node import NodeState
 from gosched.core.records.window import Window
 from gosched.core.state.cluster_state import ClusterState
+from gosched.master.base.turns import sliced
 from gosched.master.web.holdings import NodeHoldings, read_holdings
 from gosched.master.web.node_cells import NOWHERE
 from gosched.master.web.page import Asked, Shows
@@ -132,7 +133,7 @@ async def schedule_page(sources: Sources, asked: Asked) -> Schedule:
     span = asked.query.choice("span", tuple(SPANS), "6h")
     domain = tuple([part for part in asked.query.text("domain").split("/") if part])
     places = []
-    for node in state.nodes.values():
+    async for node in sliced(list(state.nodes.values())):
         labels = dict(node.labels)
         place = tuple([labels.get(level, NOWHERE) for level in sources.topology])
         if place[: len(domain)] == domain:

@@ -44,6 +44,8 @@ def _masters(status: Status, lags: dict[str, int | None]) -> Iterator[Warning]:
             yield Warning(text=f"Master {master.id} is {lags[master.id]:,} entries behind.")
     if status.clock_problem:
         yield Warning(text=status.clock_problem)
+    if status.load_problem:
+        yield Warning(text=f"Silent nodes stay: {status.load_problem}.", serious=True)
     if status.newest_feature_level > status.feature_level:
         yield Warning(
             text="All masters run a newer release than the cluster uses: goschedctl cluster finalize-upgrade."

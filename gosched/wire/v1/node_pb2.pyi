@@ -147,7 +147,7 @@ class GpuUsage(_message.Message):
     def __init__(self, gpu: _Optional[int] = ..., name: _Optional[str] = ..., uuid: _Optional[str] = ..., busy_milli: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., problem: _Optional[str] = ...) -> None: ...
 
 class HeartbeatResponse(_message.Message):
-    __slots__ = ("epoch", "start", "stop", "forget", "register_again", "freeze", "thaw", "lease_ms", "cluster_id", "masters", "forgotten_jobs", "secrets", "lineage", "revoked", "revoked_etag", "revision", "under_way", "away_ms")
+    __slots__ = ("epoch", "start", "stop", "forget", "register_again", "freeze", "thaw", "lease_ms", "heartbeat_ms", "cluster_id", "masters", "forgotten_jobs", "secrets", "lineage", "revoked", "revoked_etag", "revision", "under_way", "away_ms")
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     START_FIELD_NUMBER: _ClassVar[int]
     STOP_FIELD_NUMBER: _ClassVar[int]
@@ -156,6 +156,7 @@ class HeartbeatResponse(_message.Message):
     FREEZE_FIELD_NUMBER: _ClassVar[int]
     THAW_FIELD_NUMBER: _ClassVar[int]
     LEASE_MS_FIELD_NUMBER: _ClassVar[int]
+    HEARTBEAT_MS_FIELD_NUMBER: _ClassVar[int]
     CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
     MASTERS_FIELD_NUMBER: _ClassVar[int]
     FORGOTTEN_JOBS_FIELD_NUMBER: _ClassVar[int]
@@ -174,6 +175,7 @@ class HeartbeatResponse(_message.Message):
     freeze: _containers.RepeatedScalarFieldContainer[str]
     thaw: _containers.RepeatedScalarFieldContainer[str]
     lease_ms: int
+    heartbeat_ms: int
     cluster_id: str
     masters: _containers.RepeatedScalarFieldContainer[str]
     forgotten_jobs: _containers.RepeatedScalarFieldContainer[str]
@@ -184,7 +186,7 @@ class HeartbeatResponse(_message.Message):
     revision: int
     under_way: _containers.RepeatedScalarFieldContainer[str]
     away_ms: int
-    def __init__(self, epoch: _Optional[int] = ..., start: _Optional[_Iterable[_Union[_worker_pb2.TaskOrder, _Mapping]]] = ..., stop: _Optional[_Iterable[_Union[_worker_pb2.StopOrder, _Mapping]]] = ..., forget: _Optional[_Iterable[str]] = ..., register_again: bool = ..., freeze: _Optional[_Iterable[str]] = ..., thaw: _Optional[_Iterable[str]] = ..., lease_ms: _Optional[int] = ..., cluster_id: _Optional[str] = ..., masters: _Optional[_Iterable[str]] = ..., forgotten_jobs: _Optional[_Iterable[str]] = ..., secrets: _Optional[_Iterable[_Union[_worker_pb2.TaskSecrets, _Mapping]]] = ..., lineage: _Optional[_Iterable[str]] = ..., revoked: _Optional[_Iterable[str]] = ..., revoked_etag: _Optional[str] = ..., revision: _Optional[int] = ..., under_way: _Optional[_Iterable[str]] = ..., away_ms: _Optional[int] = ...) -> None: ...
+    def __init__(self, epoch: _Optional[int] = ..., start: _Optional[_Iterable[_Union[_worker_pb2.TaskOrder, _Mapping]]] = ..., stop: _Optional[_Iterable[_Union[_worker_pb2.StopOrder, _Mapping]]] = ..., forget: _Optional[_Iterable[str]] = ..., register_again: bool = ..., freeze: _Optional[_Iterable[str]] = ..., thaw: _Optional[_Iterable[str]] = ..., lease_ms: _Optional[int] = ..., heartbeat_ms: _Optional[int] = ..., cluster_id: _Optional[str] = ..., masters: _Optional[_Iterable[str]] = ..., forgotten_jobs: _Optional[_Iterable[str]] = ..., secrets: _Optional[_Iterable[_Union[_worker_pb2.TaskSecrets, _Mapping]]] = ..., lineage: _Optional[_Iterable[str]] = ..., revoked: _Optional[_Iterable[str]] = ..., revoked_etag: _Optional[str] = ..., revision: _Optional[int] = ..., under_way: _Optional[_Iterable[str]] = ..., away_ms: _Optional[int] = ...) -> None: ...
 
 class ControlNodeRequest(_message.Message):
     __slots__ = ("request_id", "client_id", "node", "reason", "drain_in_ms")
@@ -322,7 +324,7 @@ class StageProgress(_message.Message):
     def __init__(self, id: _Optional[int] = ..., attempt: _Optional[int] = ..., name: _Optional[str] = ..., tasks: _Optional[int] = ..., done: _Optional[int] = ..., running: _Optional[int] = ..., failed: _Optional[int] = ...) -> None: ...
 
 class ListNodesRequest(_message.Message):
-    __slots__ = ("labels",)
+    __slots__ = ("labels", "node", "page_size", "page_token")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -331,16 +333,24 @@ class ListNodesRequest(_message.Message):
         value: str
         def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
     LABELS_FIELD_NUMBER: _ClassVar[int]
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     labels: _containers.ScalarMap[str, str]
-    def __init__(self, labels: _Optional[_Mapping[str, str]] = ...) -> None: ...
+    node: str
+    page_size: int
+    page_token: str
+    def __init__(self, labels: _Optional[_Mapping[str, str]] = ..., node: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
 
 class ListNodesResponse(_message.Message):
-    __slots__ = ("nodes", "revision")
+    __slots__ = ("nodes", "revision", "next_page_token")
     NODES_FIELD_NUMBER: _ClassVar[int]
     REVISION_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     nodes: _containers.RepeatedCompositeFieldContainer[NodeView]
     revision: int
-    def __init__(self, nodes: _Optional[_Iterable[_Union[NodeView, _Mapping]]] = ..., revision: _Optional[int] = ...) -> None: ...
+    next_page_token: str
+    def __init__(self, nodes: _Optional[_Iterable[_Union[NodeView, _Mapping]]] = ..., revision: _Optional[int] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class NodeView(_message.Message):
     __slots__ = ("node", "used", "tasks", "heartbeat_age_ms")

@@ -738,7 +738,7 @@ class GetClusterStatusRequest(_message.Message):
     def __init__(self, digest: bool = ..., fresh: bool = ...) -> None: ...
 
 class ClusterStatus(_message.Message):
-    __slots__ = ("leader", "epoch", "revision", "masters", "nodes", "nodes_ready", "jobs", "pending", "running", "total", "used", "queues", "digest", "version", "state_bytes", "state_bytes_limit", "clock_ms", "clock_problem", "feature_level", "newest_feature_level", "backup")
+    __slots__ = ("leader", "epoch", "revision", "masters", "nodes", "nodes_ready", "jobs", "pending", "running", "total", "used", "queues", "digest", "version", "state_bytes", "state_bytes_limit", "clock_ms", "load_problem", "clock_problem", "feature_level", "newest_feature_level", "backup")
     LEADER_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     REVISION_FIELD_NUMBER: _ClassVar[int]
@@ -756,6 +756,7 @@ class ClusterStatus(_message.Message):
     STATE_BYTES_FIELD_NUMBER: _ClassVar[int]
     STATE_BYTES_LIMIT_FIELD_NUMBER: _ClassVar[int]
     CLOCK_MS_FIELD_NUMBER: _ClassVar[int]
+    LOAD_PROBLEM_FIELD_NUMBER: _ClassVar[int]
     CLOCK_PROBLEM_FIELD_NUMBER: _ClassVar[int]
     FEATURE_LEVEL_FIELD_NUMBER: _ClassVar[int]
     NEWEST_FEATURE_LEVEL_FIELD_NUMBER: _ClassVar[int]
@@ -777,11 +778,12 @@ class ClusterStatus(_message.Message):
     state_bytes: int
     state_bytes_limit: int
     clock_ms: int
+    load_problem: str
     clock_problem: str
     feature_level: int
     newest_feature_level: int
     backup: BackupStatus
-    def __init__(self, leader: _Optional[str] = ..., epoch: _Optional[int] = ..., revision: _Optional[int] = ..., masters: _Optional[_Iterable[_Union[MasterStatus, _Mapping]]] = ..., nodes: _Optional[int] = ..., nodes_ready: _Optional[int] = ..., jobs: _Optional[int] = ..., pending: _Optional[int] = ..., running: _Optional[int] = ..., total: _Optional[_Union[_types_pb2.Resources, _Mapping]] = ..., used: _Optional[_Union[_types_pb2.Resources, _Mapping]] = ..., queues: _Optional[_Iterable[_Union[QueueStatus, _Mapping]]] = ..., digest: _Optional[str] = ..., version: _Optional[str] = ..., state_bytes: _Optional[int] = ..., state_bytes_limit: _Optional[int] = ..., clock_ms: _Optional[int] = ..., clock_problem: _Optional[str] = ..., feature_level: _Optional[int] = ..., newest_feature_level: _Optional[int] = ..., backup: _Optional[_Union[BackupStatus, _Mapping]] = ...) -> None: ...
+    def __init__(self, leader: _Optional[str] = ..., epoch: _Optional[int] = ..., revision: _Optional[int] = ..., masters: _Optional[_Iterable[_Union[MasterStatus, _Mapping]]] = ..., nodes: _Optional[int] = ..., nodes_ready: _Optional[int] = ..., jobs: _Optional[int] = ..., pending: _Optional[int] = ..., running: _Optional[int] = ..., total: _Optional[_Union[_types_pb2.Resources, _Mapping]] = ..., used: _Optional[_Union[_types_pb2.Resources, _Mapping]] = ..., queues: _Optional[_Iterable[_Union[QueueStatus, _Mapping]]] = ..., digest: _Optional[str] = ..., version: _Optional[str] = ..., state_bytes: _Optional[int] = ..., state_bytes_limit: _Optional[int] = ..., clock_ms: _Optional[int] = ..., load_problem: _Optional[str] = ..., clock_problem: _Optional[str] = ..., feature_level: _Optional[int] = ..., newest_feature_level: _Optional[int] = ..., backup: _Optional[_Union[BackupStatus, _Mapping]] = ...) -> None: ...
 
 class BackupStatus(_message.Message):
     __slots__ = ("last_success_ms", "last_bytes", "failures", "problem")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 
 import pytest
@@ -10,7 +11,7 @@ from gosched.core.records.job import Job, JobState
 from gosched.core.records.reservation import Reservation
 from gosched.core.state.cluster_state import ClusterState
 from gosched.master.web.job_filter import BadFilter, JobFilter, read_filter
-from gosched.master.web.job_list import PAGE, JobLists, make_order
+from gosched.master.web.job_list import PAGE, JobLists, JobOrder, make_order
 from gosched.master.web.query import Query
 from tests.master.harness import spec
 
@@ -24,6 +25,10 @@ def job(number: int, state: JobState = JobState.PENDING, **fields: object) -> Jo
     return Job(id=f"j{number}", spec=replace(spec("x"), **own), sequence=number, state=state, **more)  # type: ignore[arg-type]
 
 
+def ordered(lists: JobLists, state: ClusterState, chosen: JobFilter) -> JobOrder:
+    return asyncio.run(lists.order(state, chosen))
+
+
 def state_of(*jobs: Job) -> ClusterState:
     state = ClusterState()
     state.jobs.update({one.id: one for one in jobs})
@@ -31,7 +36,7 @@ def state_of(*jobs: Job) -> ClusterState:
 
 
 def ids(state: ClusterState, /, **query: str) -> list[str]:
-    return make_order(state, read_filter(Query(query), NOW_MS))[0]
+    return asyncio.run(make_order(state, read_filter(Query(query), NOW_MS)))[0]
 
 
 def test_what_waits_comes_first_by_its_reserved_start_then_what_runs_then_the_newest_end() -> None:
@@ -91,7 +96,7 @@ def test_each_part_of_the_address_narrows_the_list() -> None:
 
 def test_counts_are_of_all_states_of_the_filter() -> None:
     state = state_of(job(1), job(2), job(3, JobState.RUNNING), job(4, JobState.RUNNING, queue="other"))
-    found, counts = make_order(state, JobFilter(states=(JobState.RUNNING,), queue="default"))
+    found, counts = asyncio.run(make_order(state, JobFilter(states=(JobState.RUNNING,), queue="default")))
     assert found == ["j3"]
     assert counts[JobState.PENDING] == 2
     assert counts[JobState.RUNNING] == 1
@@ -114,31 +119,31 @@ def test_an_address_that_says_nothing_is_explained(query: dict[str, str], said: 
 def test_an_order_is_made_again_only_for_a_new_revision_and_after_a_while() -> None:
     now = [100.0]
     lists, state = JobLists(now_s=lambda: now[0]), state_of(job(1))
-    first = lists.order(state, JobFilter())
+    first = ordered(lists, state, JobFilter())
     now[0] += 50
-    assert lists.order(state, JobFilter()) is first, "nothing has changed"
+    assert ordered(lists, state, JobFilter()) is first, "nothing has changed"
     state.jobs["j2"] = job(2)
     state.revision += 1
-    second = lists.order(state, JobFilter())
+    second = ordered(lists, state, JobFilter())
     assert second.ids == ["j1", "j2"]
     state.revision += 1
     now[0] += 0.5
-    assert lists.order(state, JobFilter()) is second, "it is good for a second"
+    assert ordered(lists, state, JobFilter()) is second, "it is good for a second"
     now[0] += 0.6
-    assert lists.order(state, JobFilter()) is not second
+    assert ordered(lists, state, JobFilter()) is not second
 
 
 def test_the_orders_that_are_kept_are_bounded() -> None:
     lists, state = JobLists(), state_of(job(1))
-    first = lists.order(state, JobFilter(name="0"))
+    first = ordered(lists, state, JobFilter(name="0"))
     for i in range(40):
-        lists.order(state, JobFilter(name=str(i + 1)))
-    assert lists.order(state, JobFilter(name="0")) is not first
+        ordered(lists, state, JobFilter(name=str(i + 1)))
+    assert ordered(lists, state, JobFilter(name="0")) is not first
 
 
 def test_pages_hold_all_jobs_once() -> None:
     state = state_of(*[job(i) for i in range(2 * PAGE + 7)])
-    order = JobLists().order(state, JobFilter())
+    order = ordered(JobLists(), state, JobFilter())
     assert order.pages == 3
     assert [job_id for page in (1, 2, 3) for job_id in order.page(page)] == list(order.ids)
     assert order.page(4) == []
