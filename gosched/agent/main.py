@@ -220,8 +220,8 @@ async def run(
             dial = Connector(tls, cluster, _CHANNEL_OPTIONS, revoked.holds)
             renewal = Renewal(joining.files, tls, dial, settings.masters, tls.current.holder.name, hosts)
         log.info("agent started", address=address)
-        if host.tree.isolation:
-            log.warning("isolation is incomplete", missing=host.tree.isolation)
+        if host.isolation:
+            log.warning("isolation is incomplete", missing=host.isolation)
         host.log_problems()
         keep_s = settings.keep_finished_ms / 1000
         try:
@@ -345,7 +345,7 @@ def _described(settings: AgentSettings, data_dir: DataDir, host: Host, incarnati
         labels=host.labels,
         taints=settings.taint_records(),
         hardware=host.hardware(),
-        isolation=host.tree.isolation,
+        isolation=host.isolation,
     )
 
 

@@ -208,7 +208,7 @@ class LocalCluster:
             "data_dir": str(home),
             "resources": dict(shape.resources),
             "labels": dict(shape.labels),
-            "users": {"own": True},  # the user that starts the cluster runs the tasks
+            "users": {"own": True, "shared": True},  # the user that starts the cluster runs the tasks: all is its own
             "volumes": {"allowed": ["/"]},
         }
         self.agents[id] = self._program("gosched-agent", id, _merged(own, shape.settings), grpc=grpc)
