@@ -158,7 +158,10 @@ async def run(
         loop.add_signal_handler(signal.SIGHUP, _reload, read_again, tls)
         cluster = tls.current.holder.cluster if tls else ""
         revoked = RevokedMasters(data_dir.path / "revoked.json")
-        only_masters = MastersOnly(cluster, tls=tls is not None, revoked=revoked.holds, roles=reader_of(settings.tls))
+        shared = settings.shared_token()
+        only_masters = MastersOnly(
+            cluster, tls=tls is not None, revoked=revoked.holds, roles=reader_of(settings.tls), shared=shared
+        )
         options = [*_SERVER_OPTIONS, *(SERVER_OPTIONS if tls else ())]
         server = grpc.aio.server(options=options, interceptors=[only_masters])
         port = bind(server, tls, listen)
@@ -198,7 +201,8 @@ async def run(
         closing.push_async_callback(server.stop, 0.5)
         await _serve_metrics(settings, tls, metrics, closing)
         await _serve_health(settings, data_dir, closing)
-        connector = Connector(tls, cluster, _CHANNEL_OPTIONS, revoked.holds)
+        token = shared.token if shared is not None else ""
+        connector = Connector(tls, cluster, _CHANNEL_OPTIONS, revoked.holds, token)
         session = Session(
             partial(_described, settings, data_dir, host, incarnation, address),
             settings.masters,

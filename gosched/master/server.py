@@ -103,8 +103,10 @@ class MasterServer:
         tls = self._tls = watched_tls(settings.tls, replication.member_id)
         mine = tls.current.holder if tls else CertificateHolder()
         self._certified_cluster = mine.cluster
-        self._agents = Channels(tls, by_role=mine.in_dns)
-        self._masters = Channels(tls, to_masters=True)
+        shared = settings.shared_token()
+        token = shared.token if shared is not None else ""
+        self._agents = Channels(tls, by_role=mine.in_dns, token=token)
+        self._masters = Channels(tls, to_masters=True, token=token)
         self.metrics = MasterMetrics(__version__)
         self._audit = AuditTarget(settings, replication.member_id, self.metrics.audit_lost)
         self._spans = open_spans(settings, part="master", instance=replication.member_id, version=__version__)
@@ -153,7 +155,7 @@ class MasterServer:
         self._verifier = (
             OidcVerifier(settings.oidc, now_ms=clock.now_ms, tell=_tell_of_issuer) if settings.oidc else None
         )
-        self._access = Access(replication, settings.access, clock.now_ms, self._verifier)
+        self._access = Access(replication, settings.access, clock.now_ms, self._verifier, shared)
         self.history = History(replication, self._proposals, self._masters, self._access, settings)
         self._clock = clock
         self._archive = open_archive(settings.archive)

@@ -10,11 +10,12 @@ from typing import Any, TypeVar
 import grpc.aio
 
 from gosched.client import targets
-from gosched.client.credentials import channel_credentials, socket_credentials
+from gosched.client.credentials import channel_credentials, plain_token, socket_credentials
 from gosched.client.errors import GoSchedError, Misused
 from gosched.client.looking import look_at_all
 from gosched.client.requests.cluster import get_status
 from gosched.client.targets import CLOSED, OPTIONS, Targets, TlsFiles, Token, Tries, is_socket
+from gosched.wire.shared_token import with_token
 
 T = TypeVar("T")
 
@@ -145,6 +146,6 @@ def _open(target: str, tls: tuple[bytes, bytes, bytes] | None, token: Token) -> 
     if tls is None and token and is_socket(target):
         return grpc.aio.secure_channel(target, socket_credentials(token), options=OPTIONS)
     if tls is None:
-        return grpc.aio.insecure_channel(target, options=OPTIONS)
+        return with_token(grpc.aio.insecure_channel(target, options=OPTIONS), plain_token(target, token))
     credentials = channel_credentials(tls, token)
     return grpc.aio.secure_channel(target, credentials, options=OPTIONS)

@@ -18,6 +18,7 @@ from gosched.core.records.node import Node
 from gosched.wire.grpc_tls import channel_credentials
 from gosched.wire.role_rules import reader_of
 from gosched.wire.roles import BadCertificate, CertificateHolder, Role, node_label, server_name
+from gosched.wire.shared_token import with_token
 from gosched.wire.tls_watch import TlsWatch
 
 MAX_CHANNELS = 16_384
@@ -81,13 +82,22 @@ class Channels:
     Agents are known by the hosts of their addresses, or, with `by_role`, by the DNS name of their role, whatever their
     addresses are. It is so where the master's own certificate has its role in a DNS name: a cluster has one form.
 
+    `token`: what is shown without TLS; empty: nothing.
+
     Once new certificates are in use, calls go over new channels, and the old ones close after their calls.
     """
 
     def __init__(
-        self, tls: TlsWatch | None, *, to_masters: bool = False, by_role: bool = False, limit: int = MAX_CHANNELS
+        self,
+        tls: TlsWatch | None,
+        *,
+        to_masters: bool = False,
+        by_role: bool = False,
+        limit: int = MAX_CHANNELS,
+        token: str = "",
     ) -> None:
         self._tls = tls
+        self._token = token
         self._credentials = channel_credentials(tls.current.pem) if tls else None
         if tls:
             tls.follow(self._renew)
@@ -134,7 +144,7 @@ class Channels:
         if server:
             options = (*options, ("grpc.ssl_target_name_override", server))
         if self._credentials is None:
-            return grpc.aio.insecure_channel(address, options=options)
+            return with_token(grpc.aio.insecure_channel(address, options=options), self._token)
         return grpc.aio.secure_channel(address, self._credentials, options=options)
 
     def _renew(self) -> None:

@@ -37,6 +37,7 @@ from gosched.replication.raft.raft_rules import RuledTransport
 from gosched.replication.raft.timing import Slowest, Timing
 from gosched.replication.replica_config import split_address
 from gosched.wire.plain_text import refusal
+from gosched.wire.shared_token import SharedToken
 from gosched.wire.v1 import raft_pb2
 
 MAX_STRANGERS = 128  # connections that have not said who they are
@@ -53,6 +54,7 @@ _APPLICANT_S = 5.0  # how long a wish to be added counts
 log = structlog.get_logger()
 
 _REVOKED = "its certificate is revoked"
+_UNPROVEN = "it does not have the token of this cluster, or has another one: look at shared_token_file"
 
 
 class PeerTransport(RuledTransport):
@@ -75,6 +77,7 @@ class PeerTransport(RuledTransport):
         timing: Timing,
         refused: Callable[[str], None],
         revoked: Revoked = lambda serial: False,
+        shared: SharedToken | None = None,
     ) -> None:
         super().__init__(raft, self_node, others, journal=journal, membership=membership)
         self._poller = raft._poller
@@ -104,6 +107,7 @@ class PeerTransport(RuledTransport):
             joins_at=joins_at,
             tls=tls,
             revoked=revoked,
+            shared=shared,
         )
         self._listener = Listener(self._poller, listener, self._accept)
         self._dialler = Dialler(self._on_dialled, self._complain)
@@ -324,6 +328,12 @@ class PeerTransport(RuledTransport):
 
     def _introduce(self, connection: Connection, stranger: Stranger, hello: raft_pb2.PeerHello) -> None:
         # Before anything that it says is believed, a refusal too: it may be a user's.
+        if self._handshake.is_unproven(hello):
+            if _UNPROVEN not in self._turned_away:
+                self._turned_away.append(_UNPROVEN)
+                log.warning("peer refused", peer=hello.member, why=_UNPROVEN)
+            connection.close(_UNPROVEN)
+            return
         if self._handshake.is_revoked(connection):
             log.warning("peer refused", peer=hello.member, why=_REVOKED)
             connection.close(_REVOKED)  # and it is told nothing: with new files it may come again
