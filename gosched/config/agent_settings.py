@@ -184,10 +184,6 @@ class Users(Model):
     def count(self) -> int:
         return int(self.range.partition(":")[2])
 
-    @property
-    def last(self) -> int:
-        return self.first + self.count - 1
-
 
 def _prefix(value: str) -> str:
     if not value.startswith("/") or not value.isprintable() or ".." in value.split("/"):

@@ -17,6 +17,7 @@ from gosched.config.agent_settings import Users
 from gosched.core.orders import TaskOrder
 
 FIRST = 2_000_000_000
+NODES = ("two", "two", "five", "six")
 Make = Callable[..., Accounts]
 
 
@@ -44,6 +45,10 @@ def of(tenant: str, number: int, user: str = "") -> TaskOrder:
     return TaskOrder(
         allocation_id="j/m/0.1", task_id="j/m/0", job_id="j", tenant=tenant, user=user, account_number=number
     )
+
+
+def uid_of_first(found: Accounts) -> int:
+    return found._first
 
 
 def uid_of(found: Accounts, order: TaskOrder) -> int | None:
@@ -118,5 +123,10 @@ def test_a_range_that_others_have_is_not_used(make: Make, monkeypatch: pytest.Mo
     (tmp_path / "one" / "accounts").rename(tmp_path / "gone")
     (tmp_path / "one").rmdir()
     assert make("three", range=f"{FIRST + 9}:1").problem == ""  # of an agent that is no more
+    for node in NODES[2:]:
+        (tmp_path / node).mkdir()
+    firsts = [Accounts(tmp_path / node / "accounts", Users(), claims=tmp_path / "run" / "accounts") for node in NODES]
+    assert [found.problem for found in firsts] == [""] * 4
+    assert [uid_of_first(found) for found in firsts] == [2_100_000_000, 2_100_000_000, 2_100_065_536, 2_100_131_072]
     monkeypatch.setattr(accounts, "_subordinate", lambda file: [("ann", FIRST, 65536)])
-    assert "/etc/subuid gives ann ids of the same range" in make("four").problem
+    assert "/etc/subuid gives ann ids of the same range" in make("four", range=f"{FIRST + 100}:5").problem

@@ -38,6 +38,7 @@ from gosched.core.orders import TaskOrder
 from gosched.core.reasons import Reason
 
 PROBE_S = 10.0
+MAX_AGENTS = 16  # of one machine, that find ids by themselves
 _SOURCES = str(Path(gosched.__file__).parent.parent)
 _PROBE = "import sys; sys.path.insert(0, sys.argv.pop(1)); from gosched.agent.supervisor.own_view import main; main()"
 #: The claims of all agents of this machine, which must not share ids. On a tmpfs: processes end with it.
@@ -65,6 +66,7 @@ class Accounts:
         self._rules = rules
         self._shm = shm
         self._turn = threading.Lock()
+        self._first = rules.first
         self._holders: dict[int, Holder] = {}
         #: Ids that may have left something, and when each was asked for last, by the monotonic clock.
         self._used: dict[int, float] = {}
@@ -73,9 +75,8 @@ class Accounts:
         #: Why tasks see names of others' files and processes, in one line; empty: they do not.
         self.view_problem = ""
         #: Why tenants have no accounts of their own here, in one line; empty: they have.
-        self.problem = _problem(rules) or self._claim(claims)
+        self.problem = _problem(rules) or self._claim(claims) or _range_problem(self._first, rules.count)
         if not self.problem:
-            self._directory.mkdir(mode=0o700, exist_ok=True)
             self._load()
             self.view_problem = self._probe()
 
@@ -90,7 +91,7 @@ class Accounts:
         CannotRun, OSError."""
         if self.problem or not 0 < order.account_number <= self._rules.count:
             return None
-        uid = self._rules.first + order.account_number - 1
+        uid = self._first + order.account_number - 1
         with self._turn:
             self._used[uid] = time.monotonic()
             self._give(uid, Holder(tenant=order.tenant, user=order.user))
@@ -189,24 +190,44 @@ class Accounts:
                 self._used[uid] = 0.0
 
     def _claim(self, claims: Path) -> str:
-        """Claim the range on this machine. Return why it cannot be had: another agent may run tasks under its ids."""
-        mine = {"directory": str(self._directory), "first": self._rules.first, "count": self._rules.count}
-        ids = (self._rules.first, self._rules.count)
+        """Claim ids on this machine. Return why they cannot be had: another agent may run tasks under them."""
+        kept, count = self._directory / "first", self._rules.count
         try:
+            self._directory.mkdir(mode=0o700, exist_ok=True)
             _make_roots(claims.parent)
             _make_roots(claims)
             with _locked(claims):
-                for file in claims.glob("*.json"):
-                    other = json.loads(file.read_bytes())
-                    if other["directory"] == mine["directory"] or not Path(other["directory"]).parent.exists():
-                        file.unlink()
-                    elif _overlap(ids, (other["first"], other["count"])):
-                        whose = Path(other["directory"]).parent
-                        return f"the agent on {whose} has ids of the same range: give this one its own users.range"
-                replace(claims / f"{self._rules.first}.json", json.dumps(mine).encode())
+                others = self._others(claims)
+                wanted = [self._rules.first]
+                if "range" not in self._rules.model_fields_set:  # several agents of a machine take one after the other
+                    wanted = [self._rules.first + place * count for place in range(MAX_AGENTS)]
+                    had = int(kept.read_text()) if kept.exists() else 0
+                    wanted.sort(key=lambda first: first != had)
+                for first in wanted:
+                    if not any(_overlap((first, count), ids) for ids in others.values()):
+                        break
+                else:
+                    whose = next(each for each, ids in others.items() if _overlap((wanted[0], count), ids))
+                    return f"the agent on {whose} has ids of the same range: give this one its own users.range"
+                claim = {"directory": str(self._directory), "first": first, "count": count}
+                replace(claims / f"{first}.json", json.dumps(claim).encode())
+                replace(kept, str(first).encode())
+                self._first = first
         except OSError as error:
             return f"the ids of its tasks cannot be claimed on this machine: {error}"
         return ""
+
+    def _others(self, claims: Path) -> dict[Path, tuple[int, int]]:
+        """Return the ids of other agents, by their data directories. Claims of those that are no more are removed."""
+        found: dict[Path, tuple[int, int]] = {}
+        for file in claims.glob("*.json"):
+            claim = json.loads(file.read_bytes())
+            directory = Path(claim["directory"])
+            if directory == self._directory or not directory.parent.exists():
+                file.unlink()
+            else:
+                found[directory.parent] = (claim["first"], claim["count"])
+        return found
 
     def _probe(self) -> str:
         """Return why tasks cannot have a view of their own."""
@@ -230,11 +251,16 @@ def _problem(rules: Users) -> str:
         return "users.own is set, so all tenants' tasks run under the agent's account"
     if rules.default:
         return f"users.default is set, so all tenants' tasks run as {rules.default}"
-    if not _mapped(rules.first, rules.count):
-        return f"ids {rules.first} to {rules.last} are not all mapped in the agent's user namespace: set users.range"
+    return ""
+
+
+def _range_problem(first: int, count: int) -> str:
+    if not _mapped(first, count):
+        last = first + count - 1
+        return f"ids {first} to {last} are not all mapped in the agent's user namespace: set users.range"
     for file in ("/etc/subuid", "/etc/subgid"):
-        for owner, first, count in _subordinate(Path(file)):
-            if _overlap((first, count), (rules.first, rules.count)):
+        for owner, begin, size in _subordinate(Path(file)):
+            if _overlap((begin, size), (first, count)):
                 return f"{file} gives {owner} ids of the same range: set another users.range"
     return ""
 
