@@ -53,8 +53,9 @@ class Handshake:
         self._revoked = revoked
         self._shared = shared
 
-    def hello(self, refusal: str = "", *, removed: bool = False, unknown: bool = False) -> bytes:
-        """Return the frame that introduces this member, or that refuses the peer for a reason."""
+    def hello(self, refusal: str = "", *, removed: bool = False, unknown: bool = False, dials: bool = False) -> bytes:
+        """Return the frame that introduces this member, or that refuses the peer for a reason. `dials`: this member
+        opened the connection."""
         identity = self._membership.identity
         return raft_pb2.PeerFrame(
             hello=raft_pb2.PeerHello(
@@ -76,7 +77,7 @@ class Handshake:
                 joins_at=self._joins_at,
                 removed=removed,
                 unknown=unknown,
-                proof=self._proof(self._me),
+                proof=self._proof(self._me, dials=dials),
             )
         ).SerializeToString()
 
@@ -85,12 +86,15 @@ class Handshake:
         hello = raft_pb2.PeerHello(member=self._me, protocol=PROTOCOL, refusal=problem)
         return raft_pb2.PeerFrame(hello=hello).SerializeToString()
 
-    def _proof(self, member: str) -> str:
-        return self._shared.proof("raft", member) if self._shared is not None else ""
+    def is_unproven(self, hello: raft_pb2.PeerHello, *, dials: bool) -> bool:
+        """Return whether the peer has not the token that all members of this cluster have. `dials`: it opened the
+        connection."""
+        return not hmac.compare_digest(hello.proof.encode(), self._proof(hello.member, dials=dials).encode())
 
-    def is_unproven(self, hello: raft_pb2.PeerHello) -> bool:
-        """Return whether the peer has not the token that all members of this cluster have."""
-        return not hmac.compare_digest(hello.proof.encode(), self._proof(hello.member).encode())
+    def _proof(self, member: str, *, dials: bool) -> str:
+        """Return what shows that a member has the token. Whoever dials a member is shown that of the other side, with
+        which nobody can dial."""
+        return self._shared.proof("raft", "dials" if dials else "answers", member) if self._shared is not None else ""
 
     def certificate_problem(self, connection: Connection, member: str) -> str:
         """Return why the certificate is not this member's of this cluster; empty: it is, or there is no TLS."""

@@ -279,7 +279,8 @@ class PeerTransport(RuledTransport):
     # Introduction
 
     def _on_open(self, connection: Connection) -> None:
-        connection.send(self._handshake.hello())
+        stranger = self._strangers.get(connection)
+        connection.send(self._handshake.hello(dials=stranger is not None and stranger.dialled is not None))
 
     def _on_frame(self, connection: Connection, data: bytes) -> None:
         try:
@@ -328,7 +329,7 @@ class PeerTransport(RuledTransport):
 
     def _introduce(self, connection: Connection, stranger: Stranger, hello: raft_pb2.PeerHello) -> None:
         # Before anything that it says is believed, a refusal too: it may be a user's.
-        if self._handshake.is_unproven(hello):
+        if self._handshake.is_unproven(hello, dials=stranger.dialled is None):
             if _UNPROVEN not in self._turned_away:
                 self._turned_away.append(_UNPROVEN)
                 log.warning("peer refused", peer=hello.member, why=_UNPROVEN)
