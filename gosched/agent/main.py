@@ -55,6 +55,7 @@ from gosched.observe.health_port import HealthPort
 from gosched.observe.tracing import open_spans
 from gosched.wire.grpc_tls import SERVER_OPTIONS
 from gosched.wire.role_rules import reader_of
+from gosched.wire.shared_token import SharedToken
 from gosched.wire.tls_watch import TlsWatch
 from gosched.wire.v1 import worker_pb2_grpc
 
@@ -158,7 +159,8 @@ async def run(
         loop.add_signal_handler(signal.SIGHUP, _reload, read_again, tls)
         cluster = tls.current.holder.cluster if tls else ""
         revoked = RevokedMasters(data_dir.path / "revoked.json")
-        shared = settings.shared_token()
+        token = settings.shared_token()
+        shared = SharedToken(token) if token else None
         only_masters = MastersOnly(
             cluster, tls=tls is not None, revoked=revoked.holds, roles=reader_of(settings.tls), shared=shared
         )
@@ -201,7 +203,6 @@ async def run(
         closing.push_async_callback(server.stop, 0.5)
         await _serve_metrics(settings, tls, metrics, closing)
         await _serve_health(settings, data_dir, closing)
-        token = shared.token if shared is not None else ""
         connector = Connector(tls, cluster, _CHANNEL_OPTIONS, revoked.holds, token)
         session = Session(
             partial(_described, settings, data_dir, host, incarnation, address),

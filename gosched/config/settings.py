@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, model_validator
@@ -30,7 +31,6 @@ from gosched.core.limits import MAX_LIVE_JOBS
 from gosched.core.records.queue import Queue
 from gosched.core.records.tenant import Quota
 from gosched.core.spec.placement_rules import LINK_LEVEL, NODE_LEVEL, NUMA_LEVEL
-from gosched.wire.shared_token import SharedToken, read_token
 
 MAX_LEVELS = 8  # of the topology, above the node
 
@@ -247,21 +247,21 @@ class Settings(Model):
         """Return the lowest level of records that are shown."""
         return self.logging.level or self.log_level or "info"
 
-    def shared_token(self) -> SharedToken | None:
-        """Return the token that callers show in place of certificates; None: there is none. Raise ConfigError."""
+    def shared_token(self) -> str:
+        """Return the token that callers show in place of certificates; empty: there is none. Raise ConfigError."""
         if not (file := self.shared_token_file):
-            return None
+            return ""
         if self.tls is not None:
             raise self.error("shared_token_file", "shared_token_file: tls is set, too: leave one out")
         try:
             problem = exposed(file)
-            token = read_token(file)
-        except (OSError, ValueError) as error:
+            token = Path(file).read_text(encoding="ascii").strip()
+        except (OSError, UnicodeDecodeError) as error:
             reason = getattr(error, "strerror", "") or error
             raise self.error("shared_token_file", f"shared_token_file: cannot read {file}: {reason}") from error
-        if problem:
-            raise self.error("shared_token_file", f"shared_token_file: {problem}")
-        return SharedToken(token)
+        if problem or not token:
+            raise self.error("shared_token_file", f"shared_token_file: {problem or f'{file} is empty'}")
+        return token
 
     def listen(self, key: str, address: str) -> Listen:
         """Resolve an address. Raise ConfigError, with the place where it was set."""

@@ -73,6 +73,7 @@ from gosched.observe.tracing_leader import LeaderTraces
 from gosched.replication.interface import AppliedBatch, Part, Replication, Role
 from gosched.wire.role_rules import reader_of
 from gosched.wire.roles import CertificateHolder
+from gosched.wire.shared_token import SharedToken
 
 HAND_OVER_S = 2.0
 MAX_SILENCE_S = 30.0  # of a replica that turns
@@ -103,8 +104,8 @@ class MasterServer:
         tls = self._tls = watched_tls(settings.tls, replication.member_id)
         mine = tls.current.holder if tls else CertificateHolder()
         self._certified_cluster = mine.cluster
-        shared = settings.shared_token()
-        token = shared.token if shared is not None else ""
+        token = settings.shared_token()
+        shared = SharedToken(token) if token else None
         self._agents = Channels(tls, by_role=mine.in_dns, token=token)
         self._masters = Channels(tls, to_masters=True, token=token)
         self.metrics = MasterMetrics(__version__)

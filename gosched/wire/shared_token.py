@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import hmac
 import os
+import re
 import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -19,6 +20,7 @@ from typing import Any
 AUTHORIZATION = "authorization"
 LINK = "login link"  # what is proven in the link to the page that `goschedctl local up` prints
 _LOOPBACK = ("localhost", "::1")
+_LOOPBACK_ADDRESS = re.compile(r"127(\.[0-9]{1,3}){3}")
 _BASES = ("/dev/shm", "/tmp")  # noqa: S108 - the directory below is the user's own, or it is not used
 _MAX_TOKEN = 4096
 
@@ -63,7 +65,7 @@ def is_of_this_machine(target: str) -> bool:
     """Return whether host:port, or a URL, names this machine by its loopback."""
     host = target.partition("://")[2] or target
     host = host.partition("/")[0].rpartition(":")[0].strip("[]")
-    return host in _LOOPBACK or host.startswith("127.")
+    return host in _LOOPBACK or _LOOPBACK_ADDRESS.fullmatch(host) is not None
 
 
 def token_of_address(target: str) -> str:
