@@ -79,7 +79,9 @@ def check_closed_to_others(cluster, home, token):
         for call in (
             lambda: scheduler.GetClusterStatus(scheduler_pb2.GetClusterStatusRequest()),
             lambda: scheduler.SubmitJob(scheduler_pb2.SubmitJobRequest()),
-            lambda: list(scheduler.WatchJobs(scheduler_pb2.WatchJobsRequest())),
+            lambda: list(scheduler.WatchJob(scheduler_pb2.GetJobRequest())),
+            lambda: list(scheduler.StreamJobLogs(scheduler_pb2.StreamJobLogsRequest())),
+            lambda: list(scheduler.ExecTask(iter([scheduler_pb2.ExecRequest()]))),
             lambda: node_pb2_grpc.NodeServiceStub(to_master).RegisterNode(node_pb2.RegisterNodeRequest()),
             lambda: worker.GetIdentity(worker_pb2.GetIdentityRequest()),
             lambda: worker.StartTasks(start),
