@@ -93,7 +93,8 @@ def check_closed_to_others(cluster, home, token):
                 call()
             assert error.value.code() is grpc.StatusCode.UNAUTHENTICATED, error.value
     assert not left.exists()
-    assert stat.S_IMODE((home / "token").stat().st_mode) == 0o600
+    for private in ("token", "master-1.log", "agent-1.log"):
+        assert stat.S_IMODE((home / private).stat().st_mode) == 0o600
     shown = {"Authorization": f"Bearer {token}"}
     url = f"http://{master['http']}"
     with urllib.request.urlopen(urllib.request.Request(f"{url}/api/v1/status", headers=shown)) as answer:
