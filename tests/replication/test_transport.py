@@ -106,7 +106,7 @@ def test_strangers_are_shut_out_and_harm_nothing(tmp_path: Path) -> None:
     asyncio.run(story())
 
 
-def test_a_peer_without_the_token_of_the_cluster_is_shut_out(tmp_path: Path) -> None:
+def test_a_peer_without_the_token_of_the_cluster_is_shut_out(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     token_file = tmp_path / "token"
     token_file.write_text("of-all-members\n")
 
@@ -122,6 +122,7 @@ def test_a_peer_without_the_token_of_the_cluster_is_shut_out(tmp_path: Path) -> 
                     sock.sendall(hello(c, "m3", proof=proof))
                     assert await asyncio.to_thread(closed_by_peer, sock)
             assert shown
+            assert "it does not have the token of this cluster" in capfd.readouterr().err
             assert "m3" not in c.members["m1"].role.connected
             await c.start("m3")
             await until(lambda: "m1" in c.members["m3"].role.connected, what="who has the token is let in")
