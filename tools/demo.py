@@ -37,7 +37,7 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     began = time.monotonic()
     try:
-        with LocalCluster(masters=3, agents=4) as cluster, cluster.client() as client:
+        with LocalCluster(masters=3, agents=4, protected=True) as cluster, cluster.client() as client:
             step(f"3 masters and 4 agents are up after {time.monotonic() - began:.1f} s; {cluster.leader().id} leads")
             mistakes = story(cluster, client)
             step("tearing down")

@@ -96,7 +96,7 @@ class Run:
 
 def run(phases: Sequence[Phase], load: Load) -> Run:
     """Takes a little longer than its phases together."""
-    with LocalCluster(masters=3, agents=AGENTS, settings={"queues": QUEUES}) as cluster:
+    with LocalCluster(masters=3, agents=AGENTS, settings={"queues": QUEUES}, protected=True) as cluster:
         streams = [Stream(cluster.client(), name, load) for name in NAMES]
         with futures.ThreadPoolExecutor(len(streams)) as pool, cluster.client() as client:
             feeding = [pool.submit(stream.run) for stream in streams]

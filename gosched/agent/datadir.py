@@ -41,6 +41,7 @@ class DataDir:
         self.tasks = path / "tasks"
         self.logs = path / "logs"
         self.trash = path / "trash"
+        self.accounts = path / "accounts"  # of tenants; made where they have any
         self.spare = path / "spare"
         self._leased_until_ms = 0  # under this boot of the agent
         try:

@@ -26,6 +26,7 @@ from gosched.agent.runtimes.interface import TaskRuntime
 from gosched.agent.runtimes.process import Process
 from gosched.agent.runtimes.rootfs import Rootfs
 from gosched.agent.runtimes.spark import Spark
+from gosched.agent.tasks.accounts import Accounts
 from gosched.agent.tasks.cpusets import SharedCpus
 from gosched.agent.tasks.kept_memory import KeptMemory
 from gosched.agent.tasks.nursery import Nursery
@@ -35,7 +36,8 @@ from gosched.agent.tasks.secrets import SecretStore
 from gosched.agent.tasks.starting import Starter
 from gosched.agent.tasks.users import unfit_for
 from gosched.config import AgentSettings
-from gosched.config.node_labels import NODE_LABEL, RUNTIME_LABEL
+from gosched.config.node_labels import NODE_LABEL, RUNTIME_LABEL, SECRETS_LABEL
+from gosched.core.limits import MAX_DETAIL_LENGTH
 from gosched.core.primitives import StringMap
 from gosched.core.records.node import Hardware
 from gosched.core.resources import MILLI
@@ -107,6 +109,7 @@ class Host:
             kept_memory=KeptMemory(tree),
             numa=numa,
             secrets=SecretStore(data_dir.path),
+            accounts=Accounts(data_dir.accounts, settings.users),
             reserves=Reserves(data_dir.spare),
         )
         offer = make_offer(settings, data_dir.path, gpus)
@@ -122,6 +125,8 @@ class Host:
         self.problems = {name: way.problem() for name, way in asked_for.items()}
         runtimes = {f"{RUNTIME_LABEL}{name}": "true" for name, problem in self.problems.items() if not problem}
         own = {NODE_LABEL: self.starter.data_dir.node_id}
+        if not self.starter.accounts.shared:
+            own[SECRETS_LABEL] = "true"
         self.labels = tuple(sorted({**runtimes, **dict(self.offer.labels), **own}.items()))
 
     def log_problems(self) -> None:
@@ -130,6 +135,14 @@ class Host:
             if problem and problem != self.logged_problems.get(name):
                 structlog.get_logger().info("tasks of this runtime cannot run here", runtime=name, why=problem)
         self.logged_problems = self.problems
+
+    @property
+    def isolation(self) -> str:
+        """Return what is not enforced here, in one line; empty: everything is."""
+        accounts = self.starter.accounts
+        shared = f"no secrets for tasks ({accounts.shared})" if accounts.shared else ""
+        seen = f"tasks see names of others ({accounts.view_problem})" if accounts.view_problem else ""
+        return "; ".join(filter(None, (self.tree.isolation, shared, seen)))[:MAX_DETAIL_LENGTH]
 
     def missing(self) -> tuple[str, ...]:
         """Return what of cgroups is not enforced here, in one word each."""

@@ -56,6 +56,7 @@ from gosched.observe.tracing import open_spans
 from gosched.wire.addresses import RECONNECT, AddressBook
 from gosched.wire.grpc_tls import SERVER_OPTIONS
 from gosched.wire.role_rules import reader_of
+from gosched.wire.shared_token import SharedToken
 from gosched.wire.tls_watch import TlsWatch
 from gosched.wire.v1 import worker_pb2_grpc
 
@@ -156,7 +157,11 @@ async def run(
         loop.add_signal_handler(signal.SIGHUP, _reload, read_again, tls)
         cluster = tls.current.holder.cluster if tls else ""
         revoked = RevokedMasters(data_dir.path / "revoked.json")
-        only_masters = MastersOnly(cluster, tls=tls is not None, revoked=revoked.holds, roles=reader_of(settings.tls))
+        token = settings.shared_token()
+        shared = SharedToken(token) if token else None
+        only_masters = MastersOnly(
+            cluster, tls=tls is not None, revoked=revoked.holds, roles=reader_of(settings.tls), shared=shared
+        )
         options = [*_SERVER_OPTIONS, *(SERVER_OPTIONS if tls else ())]
         server = grpc.aio.server(options=options, interceptors=[only_masters])
         port = bind(server, tls, listen)
@@ -200,7 +205,7 @@ async def run(
             data_dir.path / "addresses.json",
             unsaved=lambda why: log.warning("addresses of masters are not kept", why=why),
         )
-        connector = Connector(tls, cluster, _CHANNEL_OPTIONS, revoked.holds, book)
+        connector = Connector(tls, cluster, _CHANNEL_OPTIONS, revoked.holds, book, token)
         session = Session(
             partial(_described, settings, data_dir, host, incarnation, address),
             settings.masters,
@@ -222,8 +227,8 @@ async def run(
             dial = Connector(tls, cluster, _CHANNEL_OPTIONS, revoked.holds, book)
             renewal = Renewal(joining.files, tls, dial, settings.masters, tls.current.holder.name, hosts)
         log.info("agent started", address=address)
-        if host.tree.isolation:
-            log.warning("isolation is incomplete", missing=host.tree.isolation)
+        if host.isolation:
+            log.warning("isolation is incomplete", missing=host.isolation)
         host.log_problems()
         keep_s = settings.keep_finished_ms / 1000
         try:
@@ -348,7 +353,7 @@ def _described(settings: AgentSettings, data_dir: DataDir, host: Host, incarnati
         labels=host.labels,
         taints=settings.taint_records(),
         hardware=host.hardware(),
-        isolation=host.tree.isolation,
+        isolation=host.isolation,
         numbered=True,
     )
 

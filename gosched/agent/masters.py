@@ -28,6 +28,7 @@ from gosched.wire.probe import TlsPaths, look
 from gosched.wire.role_rules import BUILT_IN, RoleReader, reader_of
 from gosched.wire.roles import ANY_NODE, BadCertificate, CertificateHolder, Role, node_label, server_name
 from gosched.wire.serials import serial_of_call, serial_of_pem
+from gosched.wire.shared_token import SharedToken, with_token
 from gosched.wire.tls_watch import TlsSet, TlsWatch
 
 LOOK_S = 3.0  # at a master's certificate
@@ -75,11 +76,13 @@ class Connector:
         options: list[tuple[str, Any]],
         revoked: Callable[[str], bool],
         book: AddressBook | None = None,
+        token: str = "",
     ) -> None:
         """`revoked`: whether the certificate with this serial number is revoked. `book`: the addresses of names; None:
-        they are kept in memory."""
+        they are kept in memory. `token`: what is shown without TLS."""
         self._book = book or AddressBook()
         self._cluster = cluster
+        self._token = token
         self._options = options
         self._tls = tls
         self._paths = TlsPaths(cert=tls.cert, key=tls.key, ca=tls.ca) if tls else None
@@ -101,7 +104,7 @@ class Connector:
         """Return a channel to the master at this address. Raises NotAMaster, Unreachable."""
         if self._tls is None:
             target, options = await self._target(address)
-            return grpc.aio.insecure_channel(target, options=options)
+            return with_token(grpc.aio.insecure_channel(target, options=options), self._token)
         used = self._used = self._tls.current
         self._ends = time.monotonic() + random.uniform(*CHANNEL_LIFE_S)
         try:
@@ -170,8 +173,11 @@ class MastersOnly(grpc.aio.ServerInterceptor):
         tls: bool,
         revoked: Callable[[str], bool],
         roles: RoleReader = BUILT_IN,
+        shared: SharedToken | None = None,
     ) -> None:
-        """`revoked`: whether the certificate with this serial number is. `roles`: says what certificates are."""
+        """`revoked`: whether the certificate with this serial number is. `roles`: says what certificates are. `shared`:
+        what callers show without TLS; None: nothing."""
+        self._shared = shared
         self._roles = roles
         self._revoked = revoked
         self._cluster = cluster
@@ -206,6 +212,8 @@ class MastersOnly(grpc.aio.ServerInterceptor):
 
     async def _check(self, context: Any) -> None:
         problem = self._problem(context) if self._tls else refusal(host_of(context.peer()))
+        if not problem and self._shared is not None and not self._shared.is_shown(context.invocation_metadata() or ()):
+            await context.abort(grpc.StatusCode.UNAUTHENTICATED, "this is another user's agent, or a token is missing")
         if problem:
             await context.abort(grpc.StatusCode.PERMISSION_DENIED, problem)
 

@@ -6,6 +6,7 @@ Invariant: everything that was started has ended after `stop()`, running tasks t
 from __future__ import annotations
 
 import json
+import secrets
 import shutil
 import sys
 import tempfile
@@ -24,6 +25,7 @@ from gosched.cli.local_ports import HeldPorts
 from gosched.cli.local_program import STOP_S, LocalClusterError, Program, end_in_order, tasks_under
 from gosched.client import GoSchedClient, GoSchedError, Status
 from gosched.core.records.job import JobState
+from gosched.wire.shared_token import LINK, SharedToken, forget_tokens, keep_tokens, write_token
 
 READY_S = 60.0
 _LIVE = (JobState.PENDING, JobState.RUNNING, JobState.SUSPENDED)
@@ -41,7 +43,9 @@ class AgentShape:
 class LocalCluster:
     """A cluster in `data_dir`, new or as it was left there: masters, and one agent per shape (`agent-1` and so on).
 
-    `settings` goes into every master's config file. Without `data_dir` a temporary one is made, and removed by `stop`.
+    `settings` goes into every master's config file. `protected`: every caller has to show a token, which this user's
+    clients find by themselves, and no other account of the machine has. Without `data_dir` a temporary one is made, and
+    removed by `stop`.
     """
 
     def __init__(
@@ -51,6 +55,7 @@ class LocalCluster:
         masters: int = 3,
         agents: int | Sequence[AgentShape] = 2,
         settings: Mapping[str, object] | None = None,
+        protected: bool = False,
     ) -> None:
         self._temporary = data_dir is None
         self.data_dir = (data_dir or Path(tempfile.mkdtemp(prefix="gosched-local-"))).absolute()
@@ -64,6 +69,12 @@ class LocalCluster:
         self.agents: dict[str, Program] = {}
         self._ports = HeldPorts()
         self._settings = settings or {}
+        #: What every caller shows; empty: nothing is asked for.
+        self.token = secrets.token_urlsafe(32) if protected else ""
+        #: With the token, for this user alone.
+        self.token_file = self.data_dir / "token"
+        if protected:
+            write_token(self.token_file, self.token)
         self._make_masters(masters)
         for shape in [AgentShape()] * agents if isinstance(agents, int) else agents:
             self._make_agent(shape)
@@ -86,6 +97,17 @@ class LocalCluster:
         return ",".join(master.grpc for master in self.masters.values())
 
     @property
+    def page(self) -> str:
+        """Return the address of the web page; with a token it is a link that logs a browser in, once."""
+        address = f"http://{next(iter(self.masters.values())).http}"
+        return f"{address}/login?code={SharedToken(self.token).proof(LINK)}" if self.token else address
+
+    @property
+    def _called(self) -> list[str]:
+        """Return the addresses that clients call."""
+        return [address for program in self.programs for address in (program.grpc, program.http) if address]
+
+    @property
     def programs(self) -> list[Program]:
         return [*self.masters.values(), *self.agents.values()]
 
@@ -95,6 +117,8 @@ class LocalCluster:
 
     def start(self, *, timeout_s: float = READY_S) -> None:
         """Start all programs; return once there is a leader and every agent is READY. Raises LocalClusterError."""
+        if self.token:
+            keep_tokens(self._called, self.token)
         for program in self.programs:
             program.start()
         self.wait_ready(timeout_s=timeout_s)
@@ -169,6 +193,9 @@ class LocalCluster:
                     program.kill()
             self._kill_stragglers()
             self._ports.close()
+            if self.token:
+                forget_tokens(self._called)
+                self.token_file.unlink(missing_ok=True)
             if self._temporary:
                 shutil.rmtree(self.data_dir, ignore_errors=True)
 
@@ -193,7 +220,8 @@ class LocalCluster:
             "raft": {"node_id": id, "bind_addr": self.replicas[id], **raft},
             "data_dir": str(self.data_dir / id),
         }
-        self.masters[id] = self._program("gosched-master", id, _merged(own, self._settings), grpc=grpc, http=http)
+        settings = _merged({**own, **self._shown}, self._settings)
+        self.masters[id] = self._program("gosched-master", id, settings, grpc=grpc, http=http)
         return self.masters[id]
 
     def _make_agent(self, shape: AgentShape) -> Program:
@@ -208,11 +236,16 @@ class LocalCluster:
             "data_dir": str(home),
             "resources": dict(shape.resources),
             "labels": dict(shape.labels),
-            "users": {"own": True},  # the user that starts the cluster runs the tasks
+            "users": {"own": True, "shared": True},  # the user that starts the cluster runs the tasks: all is its own
             "volumes": {"allowed": ["/"]},
+            **self._shown,
         }
         self.agents[id] = self._program("gosched-agent", id, _merged(own, shape.settings), grpc=grpc)
         return self.agents[id]
+
+    @property
+    def _shown(self) -> dict[str, object]:
+        return {"shared_token_file": str(self.token_file)} if self.token else {}
 
     def _program(self, name: str, id: str, settings: Mapping[str, object], *, grpc: str, http: str = "") -> Program:
         config = self.data_dir / f"{id}.yaml"

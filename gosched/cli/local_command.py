@@ -34,10 +34,12 @@ def _size_options(function: click.decorators.FC) -> click.decorators.FC:
 @_size_options
 def up(masters: int, agents: int, data_dir: Path | None) -> None:
     """Run a cluster until Ctrl-C. Nothing of it is left, except --data-dir."""
-    with _ends_on_signal(), LocalCluster(data_dir, masters=masters, agents=agents) as cluster:
+    with _ends_on_signal(), LocalCluster(data_dir, masters=masters, agents=agents, protected=True) as cluster:
         say(f"ready: {masters} masters, {agents} agents; data in {cluster.data_dir}; Ctrl-C stops it")
-        say(f"web page: http://{next(iter(cluster.masters.values())).http}; for another terminal:")
+        say(f"web page, for one browser: {cluster.page}")
+        say(f"for another terminal; goschedctl finds the token, which is in {cluster.token_file}, by itself:")
         emit(f"export GOSCHED_ENDPOINTS={cluster.endpoints}")
+        emit(f"export GOSCHED_TOKEN={cluster.token}")
         sys.stdout.flush()
         _watch(cluster)
 
@@ -58,7 +60,7 @@ def run(file: str, masters: int, agents: int, data_dir: Path | None) -> int:
         raise ConfigError(f"{file}: a schedule has no end: submit it to a cluster that keeps running")
     with (
         _ends_on_signal(),
-        LocalCluster(data_dir, masters=masters, agents=agents) as cluster,
+        LocalCluster(data_dir, masters=masters, agents=agents, protected=True) as cluster,
         cluster.client() as client,
     ):
         return run_to_end(client, specs[0])

@@ -56,7 +56,8 @@ class Program:
 
     def start(self) -> None:
         # In its own session, so that Ctrl-C reaches only the parent, which stops the cluster in order.
-        with self.log.open("ab") as log:
+        # It has commands of tasks, and is this user's alone.
+        with open(os.open(self.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600), "ab") as log:
             self._process = subprocess.Popen(
                 self._command,
                 stdin=subprocess.DEVNULL,

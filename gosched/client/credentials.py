@@ -7,6 +7,7 @@ from typing import Any
 import grpc
 
 from gosched.client.targets import Token
+from gosched.wire.shared_token import is_of_this_machine, token_of_address
 
 
 def channel_credentials(tls: tuple[bytes, bytes, bytes], token: Token) -> Any:
@@ -22,6 +23,14 @@ def socket_credentials(token: Token) -> Any:
     """Return the credentials of a channel over a Unix socket that bears a token: it stays on this machine."""
     local = grpc.local_channel_credentials(grpc.LocalConnectionType.UDS)
     return grpc.composite_channel_credentials(local, grpc.metadata_call_credentials(_Bearer(token), name="token"))
+
+
+def plain_token(target: str, token: Token) -> str:
+    """Return what is shown without TLS: to this machine alone, the token of this user's own cluster, or else the given
+    one."""
+    if not is_of_this_machine(target):
+        return ""
+    return token_of_address(target) or (token if isinstance(token, str) else "")
 
 
 class _Bearer(grpc.AuthMetadataPlugin):  # type: ignore[misc] # grpc has no types

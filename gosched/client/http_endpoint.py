@@ -16,8 +16,9 @@ from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
+from gosched.client.credentials import plain_token
 from gosched.client.errors import Misused
-from gosched.client.targets import LOOK_UP_S, MAX_MASTERS, TlsFiles
+from gosched.client.targets import LOOK_UP_S, MAX_MASTERS, TlsFiles, Token
 from gosched.wire.addresses import AddressBook, connection, name_of
 from gosched.wire.probe import Obstacle
 from gosched.wire.tls_rules import trusting
@@ -37,7 +38,9 @@ class NoAddresses(Exception):
         self.obstacle = Obstacle(words=words, is_silence=is_silence)
 
 
-def grpc_addresses(url: str, tls: TlsFiles | None, timeout_s: float, book: AddressBook | None = None) -> list[str]:
+def grpc_addresses(
+    url: str, tls: TlsFiles | None, timeout_s: float, book: AddressBook | None = None, token: Token = None
+) -> list[str]:
     """Return the gRPC addresses of all masters. `book`: where names point; None: they are looked up. Raises
     NoAddresses; Misused where no other try will help."""
     book = book or AddressBook()
@@ -47,7 +50,10 @@ def grpc_addresses(url: str, tls: TlsFiles | None, timeout_s: float, book: Addre
     if url.startswith("https://") and tls is not None:
         handlers.append(_Secure(book, _context(tls)))
     try:
-        with urllib.request.build_opener(*handlers).open(f"{url}/api/v1/status", timeout=timeout_s) as answer:
+        request = urllib.request.Request(f"{url}/api/v1/status")  # noqa: S310 - the user's own
+        if token := plain_token(url, token) if url.startswith("http://") else "":
+            request.add_header("Authorization", f"Bearer {token}")
+        with urllib.request.build_opener(*handlers).open(request, timeout=timeout_s) as answer:
             status = json.loads(answer.read(_MAX_STATUS_BYTES))
         found = [str(master["grpc_address"]) for master in status["masters"] if master.get("grpc_address")]
     except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError, AttributeError) as error:

@@ -12,11 +12,12 @@ from typing import Any, TypeVar
 import grpc
 
 from gosched.client import targets
-from gosched.client.credentials import channel_credentials, socket_credentials
+from gosched.client.credentials import channel_credentials, plain_token, socket_credentials
 from gosched.client.errors import Misused
 from gosched.client.requests.cluster import get_status
 from gosched.client.targets import CLOSED, CONNECT_S, LOOK_UP_S, OPTIONS, Targets, TlsFiles, Token, Tries, is_socket
 from gosched.wire.addresses import grpc_dial, name_of
+from gosched.wire.shared_token import with_token
 
 T = TypeVar("T")
 
@@ -85,8 +86,7 @@ class Masters:
             self._targets.silent.discard(target)
             found = self._channels.get(key)
             if found is None or not set(addresses) <= set(found.addresses):  # streams over the one before go on
-                at, more = grpc_dial(target, addresses)
-                found = _Channel(_open(at, tls, self._targets.token, OPTIONS + more), addresses)
+                found = _Channel(_open(target, addresses, tls, self._targets.token), addresses)
                 self._channels[key] = found
                 for old in [old for old in self._channels if self._targets.is_old(old[1])]:
                     self._channels.pop(old).channel.close()
@@ -147,7 +147,9 @@ class Masters:
 
         for url in self._targets.urls:
             try:
-                self._targets.known = grpc_addresses(url, self._targets.tls, timeout_s, self._targets.book)
+                self._targets.known = grpc_addresses(
+                    url, self._targets.tls, timeout_s, self._targets.book, self._targets.token
+                )
                 break
             except NoAddresses as error:
                 self._targets.last_error = str(error)
@@ -172,11 +174,12 @@ class _Channel:
     addresses: tuple[str, ...]
 
 
-def _open(target: str, tls: tuple[bytes, bytes, bytes] | None, token: Token, options: Any) -> Any:
-    """Return a channel. `tls`: CA, key, certificate."""
+def _open(target: str, addresses: tuple[str, ...], tls: tuple[bytes, bytes, bytes] | None, token: Token) -> Any:
+    """Return a channel. `addresses`: those of its name; `tls`: CA, key, certificate."""
+    dialled, more = grpc_dial(target, addresses)
+    options = OPTIONS + more
     if tls is None and token and is_socket(target):
-        return grpc.secure_channel(target, socket_credentials(token), options=options)
+        return grpc.secure_channel(dialled, socket_credentials(token), options=options)
     if tls is None:
-        return grpc.insecure_channel(target, options=options)
-    credentials = channel_credentials(tls, token)
-    return grpc.secure_channel(target, credentials, options=options)
+        return with_token(grpc.insecure_channel(dialled, options=options), plain_token(target, token))
+    return grpc.secure_channel(dialled, channel_credentials(tls, token), options=options)

@@ -143,15 +143,46 @@ def _user_or_all(value: str) -> str:
 UserName = Annotated[str, AfterValidator(_user)]
 
 
+_IDS = re.compile(r"([1-9][0-9]{0,9}):([1-9][0-9]{0,9})")
+_LEAST_ID, _MOST_ID = 1000, (1 << 31) - 1  # below: system accounts; above: what Docker refuses
+
+
+def _ids(value: object) -> str:
+    found = _IDS.fullmatch(str(value).strip())
+    if not found:
+        raise ValueError(f"expected FIRST:COUNT, such as 2100000000:65536, got {shown(value)}")
+    first, count = int(found[1]), int(found[2])
+    if first < _LEAST_ID or first + count - 1 > _MOST_ID:
+        raise ValueError(f"expected ids from {_LEAST_ID} to {_MOST_ID}, got {first} to {first + count - 1}")
+    return f"{first}:{count}"
+
+
 class Users(Model):
-    """The users as which tasks run. An agent that is not root has no choice: its tasks run as itself."""
+    """The users as which tasks run. An agent that is not root has no choice: its tasks run as itself.
+
+    Tasks that ask for no user run under an account of their tenant, or, where names are authenticated, of their user,
+    with an id of `range`.
+    """
 
     #: Names that jobs may ask for; `*` stands for all but root and the agent's own.
     allowed: Annotated[tuple[Annotated[str, AfterValidator(_user_or_all)], ...], Field(max_length=MAX_RULES)] = ()
-    #: The user of tasks that ask for none.
-    default: UserName = "nobody"
+    #: The one user of all tasks that ask for none. Empty: each tenant has its own account.
+    default: UserName | Literal[""] = ""
     #: Tasks may run as the agent itself, root included, and do so unless they ask for another user.
     own: bool = False
+    #: The ids of the accounts, as FIRST:COUNT. Nothing else on this machine has any of them. The default is above what
+    #: system accounts, subordinate ids, containers of systemd and directory services are given by default.
+    range: Annotated[str, BeforeValidator(_ids)] = "2100000000:65536"
+    #: Tenants may share an account here, and tasks get secrets nonetheless.
+    shared: bool = False
+
+    @property
+    def first(self) -> int:
+        return int(self.range.partition(":")[0])
+
+    @property
+    def count(self) -> int:
+        return int(self.range.partition(":")[2])
 
 
 def _prefix(value: str) -> str:

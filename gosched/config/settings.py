@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, model_validator
@@ -19,6 +20,7 @@ from gosched.config.backup_model import Backup
 from gosched.config.errors import ConfigError, shown
 from gosched.config.join_model import Join
 from gosched.config.oidc_model import Oidc
+from gosched.config.private import exposed
 from gosched.config.queues import QueueConfig, QuotaConfig, check_distinct, check_quota_list, check_tree, queue_tree
 from gosched.config.role_rules_model import MAX_RULES, RoleRuleConfig, UserField
 from gosched.config.secrets_model import Secrets
@@ -229,10 +231,12 @@ class Logging(Model):
 
 
 class Settings(Model):
-    """What both daemons have. `log_level` is what `logging.level` was called before."""
+    """What both daemons have. `log_level` is what `logging.level` was called before. `shared_token_file`: without TLS,
+    with the token that every caller shows, and that all programs of the cluster have; empty: none is needed."""
 
     tls: Tls | None = None
     insecure: bool = False
+    shared_token_file: str = ""
     logging: Logging = Logging()
     log_level: LogLevel | None = None
     tracing: Tracing = Tracing()
@@ -244,6 +248,22 @@ class Settings(Model):
     def shown_level(self) -> LogLevel:
         """Return the lowest level of records that are shown."""
         return self.logging.level or self.log_level or "info"
+
+    def shared_token(self) -> str:
+        """Return the token that callers show in place of certificates; empty: there is none. Raise ConfigError."""
+        if not (file := self.shared_token_file):
+            return ""
+        if self.tls is not None:
+            raise self.error("shared_token_file", "shared_token_file: tls is set, too: leave one out")
+        try:
+            problem = exposed(file)
+            token = Path(file).read_text(encoding="ascii").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            reason = getattr(error, "strerror", "") or error
+            raise self.error("shared_token_file", f"shared_token_file: cannot read {file}: {reason}") from error
+        if problem or not token:
+            raise self.error("shared_token_file", f"shared_token_file: {problem or f'{file} is empty'}")
+        return token
 
     def listen(self, key: str, address: str) -> Listen:
         """Resolve an address. Raise ConfigError, with the place where it was set."""

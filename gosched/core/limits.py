@@ -68,6 +68,7 @@ MAX_SECRET_VALUE_BYTES = 64 << 10
 MAX_SEALED_LENGTH = 90_000  # base64 of the largest value with its nonce and its tag
 MAX_SECRET_BYTES_PER_TENANT = 4 << 20
 MAX_SECRETS_BYTES = 64 << 20
+MAX_UNIX_ACCOUNTS = 65_536  # ever; ids on nodes are never given twice
 MAX_REVOCATIONS = 10_000
 MAX_REVOCATIONS_TOLD = 2_000  # to an agent
 MAX_JOIN_REPEAT_MS = 10 * 60 * 1000  # in which an agent that had no answer may use its token again

@@ -44,6 +44,12 @@ class TaskOrder:
     stop_grace_ms: int = 0
     #: Secrets that it gets; their values come beside the order, and are never stored.
     secrets: tuple[SecretUse, ...] = ()
+    #: Of the account on nodes that its tenant, or its user, has; 0: there is none.
+    account_number: int = 0
+    #: Whose task it is.
+    tenant: str = ""
+    #: Who submitted it, where that is authenticated; empty: the account is the tenant's.
+    user: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,6 +36,7 @@ class Reason(StrEnum):
     WINDOW_BEGINS = "WINDOW_BEGINS"
 
     # Of an agent: the task was not started
+    ACCOUNT_SHARED = "ACCOUNT_SHARED"  # it has secrets, and tasks of other tenants may run under its account there
     BAD_CONTAINER = "BAD_CONTAINER"
     BAD_CPUS = "BAD_CPUS"
     BAD_IMAGE = "BAD_IMAGE"

@@ -41,6 +41,7 @@ from gosched.observe.health_port import HealthPort
 from gosched.observe.metrics import MasterMetrics
 from gosched.replication.interface import Replication
 from gosched.wire.role_rules import reader_of
+from gosched.wire.shared_token import SharedToken
 from gosched.wire.tls_watch import TlsWatch
 
 STOP_GRACE_S = 0.5
@@ -104,7 +105,7 @@ class Endpoints:
         )
         probes = Probes(metrics=metrics, not_ready=not_ready)
         self._socket = LocalSocket(settings.server.socket) if settings.server.socket else None
-        callers = callers_of(settings, self._socket)
+        callers = callers_of(settings, self._socket, access.shared)
         app = make_app(self.http_services, probes, [self.site.router()])
         hosts = Hosts(settings.server.http_hosts, self._advertised_hosts)
         turns = Turns(replication.say_alive)
@@ -194,9 +195,11 @@ class Endpoints:
         return self._replication.state.revision
 
 
-def callers_of(settings: MasterSettings, local: LocalSocket | None) -> Callers:
+def callers_of(settings: MasterSettings, local: LocalSocket | None, shared: SharedToken | None = None) -> Callers:
     """Return what says who calls. Names of certificates begin with nothing that says where a user comes from."""
     of_issuer = (settings.oidc.user_prefix, settings.oidc.groups_prefix) if settings.oidc else ()
     reserved = (LOCAL, *of_issuer)
     roles = reader_of(settings.tls)
-    return Callers(local.user, reserved, roles) if local else Callers(reserved=reserved, roles=roles)
+    if local is None:
+        return Callers(reserved=reserved, roles=roles, shared=shared)
+    return Callers(local.user, reserved, roles, shared)

@@ -76,6 +76,7 @@ from gosched.replication.interface import AppliedBatch, Part, Replication, Role
 from gosched.wire.addresses import AddressBook
 from gosched.wire.role_rules import reader_of
 from gosched.wire.roles import CertificateHolder
+from gosched.wire.shared_token import SharedToken
 
 HAND_OVER_S = 2.0
 MAX_SILENCE_S = 30.0  # of a replica that turns
@@ -110,9 +111,11 @@ class MasterServer:
             Path(settings.data_dir) / "addresses.json",
             unsaved=lambda why: structlog.get_logger().warning("addresses of agents and masters are not kept", why=why),
         )
-        self._agents = Channels(tls, book=book, by_role=mine.in_dns)
+        token = settings.shared_token()
+        shared = SharedToken(token) if token else None
+        self._agents = Channels(tls, book=book, by_role=mine.in_dns, token=token)
         round_trip_ms = settings.raft.max_round_trip_ms
-        self._masters = Channels(tls, book=book, to_masters=True, round_trip_ms=round_trip_ms)
+        self._masters = Channels(tls, book=book, to_masters=True, round_trip_ms=round_trip_ms, token=token)
         self.metrics = MasterMetrics(__version__)
         self._audit = AuditTarget(settings, replication.member_id, self.metrics.audit_lost)
         self._spans = open_spans(settings, part="master", instance=replication.member_id, version=__version__)
@@ -167,7 +170,7 @@ class MasterServer:
         self._verifier = (
             OidcVerifier(settings.oidc, now_ms=clock.now_ms, tell=_tell_of_issuer) if settings.oidc else None
         )
-        self._access = Access(replication, settings.access, clock.now_ms, self._verifier)
+        self._access = Access(replication, settings.access, clock.now_ms, self._verifier, shared)
         self.history = History(replication, self._proposals, self._masters, self._access, settings)
         self._clock = clock
         self._archive = open_archive(settings.archive)

@@ -49,6 +49,7 @@ from gosched.wire.addresses import AddressBook
 from gosched.wire.batch import UnknownSchema
 from gosched.wire.role_rules import RoleReader, reader_of
 from gosched.wire.roles import BadCertificate
+from gosched.wire.shared_token import SharedToken, read_token
 from gosched.wire.tls_watch import TlsSet, TlsWatch
 from gosched.wire.v1 import log_pb2, raft_pb2
 
@@ -221,6 +222,7 @@ class Replica:
                 ),
                 refused=self._on_refused,
                 revoked=lambda serial: self._applier.state.is_revoked(serial),
+                shared=SharedToken(read_token(config.token_file)) if config.token_file else None,
             )
             self._snapshots.backlog = made.backlog
             return made

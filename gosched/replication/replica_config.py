@@ -41,6 +41,8 @@ class ReplicaConfig:
     tls: TlsFiles | None = None
     #: The key `tls` of the settings, as JSON, which says what certificates are; empty: as gosched's own name it.
     tls_settings: str = ""
+    #: With what peers prove without TLS that they are of this cluster; empty: they need not.
+    token_file: str = ""
     timing: Timing = field(default_factory=Timing)
     #: The log is compacted beyond either bound.
     compact_bytes: int = 8 * 1024 * 1024
@@ -80,6 +82,7 @@ class ReplicaConfig:
             bootstrap=raft.bootstrap or not peers,
             timing=Timing.for_round_trip(raft.max_round_trip_ms / 1000),
             tls=TlsFiles(cert=settings.tls.cert, key=settings.tls.key, ca=settings.tls.ca) if settings.tls else None,
+            token_file=settings.shared_token_file,
             tls_settings=settings.tls.model_dump_json() if settings.tls else "",
         )
 

@@ -18,6 +18,7 @@ from gosched.state_machine.accounts import bring_up
 from gosched.state_machine.changes import change_job, change_task
 from gosched.state_machine.ports import free_port
 from gosched.state_machine.reservations import forget
+from gosched.state_machine.unix_accounts import give_account
 
 Placements = tuple[TaskPlacement, ...]
 
@@ -37,6 +38,7 @@ def by_group(job: Job, tasks: Placements) -> Iterator[tuple[TaskGroup, int, Plac
 def place(state: ClusterState, events: list[Event], job: Job, tasks: Placements, until_ms: int) -> None:
     """Start the gang, or let the tasks join it if it runs."""
     bring_up(state, job.spec)
+    give_account(state, job)
     for group, first, placements in by_group(job, tasks):
         for placement in placements:
             task = state.tasks[task_id(job.id, group.name, placement.rank - first)]

@@ -209,7 +209,7 @@ class Agent:
         settings = yaml.safe_load(Path(given[-1]).read_text()) if given else {}
         home = next(parent for parent in self.data_dir.parents if parent.is_dir())
         config = home / f"own-{self.data_dir.name}.yaml"
-        config.write_text(yaml.safe_dump({"users": {"own": True}, **settings}))
+        config.write_text(yaml.safe_dump({"users": {"own": True, "shared": True}, **settings}))
         return config
 
     def _read(self, stderr: Any) -> None:

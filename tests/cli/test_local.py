@@ -5,15 +5,29 @@ from __future__ import annotations
 import json
 import os
 import signal
+import stat
 import subprocess
 import sys
 import time
+import urllib.error
+import urllib.request
 from pathlib import Path
 
+import grpc
 import psutil
 import pytest
 
+from gosched import GoSchedClient
 from gosched.cli.local_cluster import AgentShape, LocalCluster
+from gosched.wire.shared_token import LINK, SharedToken
+from gosched.wire.v1 import (
+    node_pb2,
+    node_pb2_grpc,
+    scheduler_pb2,
+    scheduler_pb2_grpc,
+    worker_pb2,
+    worker_pb2_grpc,
+)
 
 CTL = [sys.executable, "-m", "gosched.cli.main"]
 
@@ -48,6 +62,54 @@ def interrupted_run(env: dict[str, str]) -> int:
         return run.wait(60)
 
 
+def check_closed_to_others(cluster, home, token):
+    """Who does not show the token runs nothing and learns nothing, at whichever port; its owner's browser logs in once
+    by the link."""
+    left = home / "left"
+    job = f"name: intruder\nrun: touch {left}\n"
+    master, agent = cluster["masters"][0], cluster["agents"][0]
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(urllib.request.Request(f"http://{master['http']}/api/v1/jobs", job.encode()))
+    assert refused.value.code == 401
+    order = worker_pb2.TaskOrder(allocation_id="j/main/0.1", command=["touch", str(left)], runtime=1)
+    start = worker_pb2.StartTasksRequest(epoch=1, node_id=agent["id"], orders=[order])
+    with grpc.insecure_channel(master["grpc"]) as to_master, grpc.insecure_channel(agent["grpc"]) as to_agent:
+        worker = worker_pb2_grpc.WorkerServiceStub(to_agent)
+        scheduler = scheduler_pb2_grpc.SchedulerServiceStub(to_master)
+        for call in (
+            lambda: scheduler.GetClusterStatus(scheduler_pb2.GetClusterStatusRequest()),
+            lambda: scheduler.SubmitJob(scheduler_pb2.SubmitJobRequest()),
+            lambda: list(scheduler.WatchJob(scheduler_pb2.GetJobRequest())),
+            lambda: list(scheduler.StreamJobLogs(scheduler_pb2.StreamJobLogsRequest())),
+            lambda: list(scheduler.ExecTask(iter([scheduler_pb2.ExecRequest()]))),
+            lambda: node_pb2_grpc.NodeServiceStub(to_master).RegisterNode(node_pb2.RegisterNodeRequest()),
+            lambda: worker.GetIdentity(worker_pb2.GetIdentityRequest()),
+            lambda: worker.StartTasks(start),
+            lambda: worker.StopTasks(worker_pb2.StopTasksRequest()),
+            lambda: list(worker.StreamLogs(worker_pb2.StreamLogsRequest())),
+            lambda: list(worker.Exec(iter([scheduler_pb2.ExecRequest()]))),
+        ):
+            with pytest.raises(grpc.RpcError) as error:
+                call()
+            assert error.value.code() is grpc.StatusCode.UNAUTHENTICATED, error.value
+    assert not left.exists()
+    for private in ("token", "master-1.log", "agent-1.log"):
+        assert stat.S_IMODE((home / private).stat().st_mode) == 0o600
+    shown = {"Authorization": f"Bearer {token}"}
+    url = f"http://{master['http']}"
+    with urllib.request.urlopen(urllib.request.Request(f"{url}/api/v1/status", headers=shown)) as answer:
+        assert answer.status == 200
+    browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+    link = f"{url}/login?code={SharedToken(token).proof(LINK)}"
+    with browser.open(urllib.request.Request(link, headers={"Accept": "text/html"})) as page:
+        assert (page.status, page.url) == (200, f"{url}/")
+    with pytest.raises(urllib.error.HTTPError) as spent:
+        urllib.request.urlopen(link)
+    assert spent.value.code == 401
+    with GoSchedClient(url) as client:  # who has the account finds the token
+        assert client.get_status().leader == master["id"]
+
+
 def test_local_up_serves_until_sigterm_and_leaves_no_process_not_even_tasks_of_killed_agents(tmp_path):
     home = tmp_path / "cluster"
     command = [*CTL, "local", "up", "--masters", "1", "--agents", "2", "--data-dir", str(home)]
@@ -59,6 +121,8 @@ def test_local_up_serves_until_sigterm_and_leaves_no_process_not_even_tasks_of_k
             cluster = json.loads((home / "cluster.json").read_text())
             assert [m["id"] for m in cluster["masters"]] == ["master-1"]
             assert all(psutil.pid_exists(program["pid"]) for program in [*cluster["masters"], *cluster["agents"]])
+            token = up.stdout.readline().strip().removeprefix("export GOSCHED_TOKEN=")
+            check_closed_to_others(cluster, home, token)
 
             def ctl(*args: str) -> subprocess.CompletedProcess[str]:
                 return subprocess.run([*CTL, *args], env=env, capture_output=True, text=True, timeout=60, check=False)

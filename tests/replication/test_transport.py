@@ -33,6 +33,7 @@ from gosched.replication.raft.member_node import member_node
 from gosched.replication.raft.timing import Timing
 from gosched.replication.replica_config import split_address
 from gosched.wire.addresses import AddressBook
+from gosched.wire.shared_token import SharedToken
 from gosched.wire.v1 import raft_pb2
 
 from .certificates import Authority
@@ -55,6 +56,11 @@ def closed_by_peer(sock: socket.socket) -> bool:
         while sock.recv(65536):
             pass
     return True
+
+
+def one_frame(sock: socket.socket) -> bytes:
+    size = int.from_bytes(sock.recv(4, socket.MSG_WAITALL), "big")
+    return sock.recv(size, socket.MSG_WAITALL)
 
 
 def hello(c: Cluster, member: str, **fields: Any) -> bytes:
@@ -98,6 +104,30 @@ def test_strangers_are_shut_out_and_harm_nothing(tmp_path: Path) -> None:
             await c.commit(a_node("n2"))
             assert (await c.leader()).role.term < vote.request_vote.term, "nobody's term was moved"
             assert not exploded.exists()
+
+    asyncio.run(story())
+
+
+def test_a_peer_without_the_token_of_the_cluster_is_shut_out(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    token_file = tmp_path / "token"
+    token_file.write_text("of-all-members\n")
+
+    async def story() -> None:
+        async with cluster(tmp_path, token_file=str(token_file)) as c:
+            await c.commit(a_node("n1"))
+            await c.kill("m3")  # its place is free
+            with connect(c, "m1") as sock:
+                shown = raft_pb2.PeerFrame.FromString(await asyncio.to_thread(one_frame, sock)).hello.proof
+            others = SharedToken("another").proof("raft", "dials", "m3")
+            for proof in ("", shown, others):
+                with connect(c, "m1") as sock:
+                    sock.sendall(hello(c, "m3", proof=proof))
+                    assert await asyncio.to_thread(closed_by_peer, sock)
+            assert shown
+            assert "it does not have the token of this cluster" in capfd.readouterr().err
+            assert "m3" not in c.members["m1"].role.connected
+            await c.start("m3")
+            await until(lambda: "m1" in c.members["m3"].role.connected, what="who has the token is let in")
 
     asyncio.run(story())
 

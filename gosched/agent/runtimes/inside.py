@@ -48,6 +48,8 @@ def inner_env(order: TaskOrder, place: Place, env: Mapping[str, str], *, path: s
     own. `path`: its PATH where the order has none; empty: the image's."""
     own = dict(order.env)
     work = str(place.work)
+    if place.account is not None and place.account.home == work:  # no image knows its tenant's account
+        own |= dict.fromkeys(OF_THE_USER, "")
     inner = {"PATH": path} if path else {}
     for name, value in env.items():
         if name in own or name not in _OF_THE_NODE:

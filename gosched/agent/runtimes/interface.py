@@ -55,6 +55,9 @@ class Place:
     account: Account | None
     #: Where its secrets are; None: it has none.
     secrets: SecretPlace | None = None
+    #: What of the node its account sees in place of what all see, as `enter_view` takes it. Empty: it has no view of
+    #: its own.
+    view: tuple[tuple[str, str], ...] = ()
 
 
 class CannotRun(Exception):

@@ -33,6 +33,7 @@ class Process:
             account=place.account,
             umask=DEFAULT_UMASK if isolation.umask is None else isolation.umask,
             rlimits={limit.name: (limit.soft, limit.hard) for limit in isolation.rlimits},
+            view=place.view,
             variables=place.secrets.variables if place.secrets is not None else "",
         )
 

@@ -60,6 +60,7 @@ class Spark:
             umask=DEFAULT_UMASK if isolation.umask is None else isolation.umask,
             rlimits={limit.name: (limit.soft, limit.hard) for limit in isolation.rlimits},
             variables=place.secrets.variables if place.secrets is not None else "",
+            view=place.view,
         )
 
 

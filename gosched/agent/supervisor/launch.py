@@ -77,6 +77,10 @@ class Launch:
     variables: str = ""
     #: Seen by the command alone, in a mount namespace of its own.
     binds: tuple[HostBind, ...] = ()
+    #: What its account sees in place of the node's, in a mount namespace of its own, as `enter_view` takes it.
+    view: tuple[tuple[str, str], ...] = ()
+    #: Id of the account under which its processes are, of containers too. -1: the agent's own, or not known.
+    owner: int = -1
 
     # What the agent adds, whatever the runtime.
 

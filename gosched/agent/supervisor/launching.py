@@ -18,6 +18,7 @@ from typing import NoReturn
 from gosched.agent.supervisor.binding import BOUND, bind_all
 from gosched.agent.supervisor.control_group import ControlGroup
 from gosched.agent.supervisor.launch import Launch, secret_variables
+from gosched.agent.supervisor.own_view import VIEW, enter_view
 from gosched.core.reasons import Reason
 
 PR_SET_PDEATHSIG = 1
@@ -75,6 +76,9 @@ def become_task(
         if launch.variables:
             at[0] = "secrets"
             launch = replace(launch, env={**launch.env, **secret_variables(launch)})
+        if launch.view:
+            at[0] = VIEW
+            enter_view(launch.view)
         at[0] = "start"
         reset_signals(ignored)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
@@ -151,6 +155,8 @@ def explain(launch: Launch, step: str, number: int, text: str) -> NotStarted:
         )
     if step in BOUND:
         return NotStarted(125, Reason(f"BAD_{step.upper()}"), f"{step}: the node cannot bind it for the task: {text}")
+    if step == VIEW:
+        return NotStarted(125, Reason.USER_REFUSED, f"the node cannot make its account's view: {text}", True)
     if step == "secrets":
         detail = f"the node cannot read its secret variables: {message}"
         return NotStarted(125, Reason.SECRET_NOT_AVAILABLE, detail, blames_node=True)

@@ -19,9 +19,10 @@ from gosched.agent.hardware.gpus import Gpus
 from gosched.agent.logic.cgroup_values import cgroup_values
 from gosched.agent.runtimes.environment import environment
 from gosched.agent.runtimes.interface import CannotRun, Place, SecretPlace, TaskRuntime
-from gosched.agent.supervisor.launch import Account, Launch
+from gosched.agent.supervisor.launch import Launch
 from gosched.agent.supervisor.records import ALWAYS, AT_TIMES
 from gosched.agent.tasks import ports
+from gosched.agent.tasks.accounts import Accounts, secrets_dir
 from gosched.agent.tasks.ceilings import check_ceilings
 from gosched.agent.tasks.cpusets import SharedCpus
 from gosched.agent.tasks.kept_memory import KeptMemory
@@ -61,6 +62,8 @@ class Starter:
     numa: Mapping[int, int]
     #: Where the secrets of tasks are.
     secrets: SecretStore
+    #: Under which tasks of tenants run.
+    accounts: Accounts
     #: Files for what has to be written when the disk is full.
     reserves: Reserves
 
@@ -89,14 +92,24 @@ class Starter:
             detail = f"this node cannot run tasks of runtime {order.runtime.name.lower()}: {problem}"
             raise CannotRun(Reason.RUNTIME_NOT_SUPPORTED, detail, blames_node=True)
         check_ceilings(order, self.settings.ceilings)
-        account = account_for(order.isolation.user, self.settings.users)
+        account = account_for(order, self.settings.users, self.accounts)
         work = task.spool.prepare(account)
+        if account is not None and not account.home:
+            account = replace(account, home=str(work))
         task.step("directory made")
         secrets = self.secrets.put(order, task.secrets, task.spool.path.name, account)
-        place = Place(path=task.spool.path, work=work, cgroup=self._make_cgroup(task), account=account, secrets=secrets)
+        view = self.accounts.view(account, task.spool.path, secrets) if account is not None else ()
+        place = Place(
+            path=task.spool.path,
+            work=work,
+            cgroup=self._make_cgroup(task),
+            account=account,
+            secrets=secrets,
+            view=view,
+        )
         task.step("cgroup made")
-        launch = runtime.launch(order, place, self._environment(task, account, secrets))
-        task.launch = self._completed(launch, order, secrets)
+        launch = runtime.launch(order, place, self._environment(task, place))
+        task.launch = self._completed(replace(launch, owner=account.uid if account else -1), order, secrets)
         task.step("runtime prepared")
         self.reserves.give(task.spool.path, (*ALWAYS, *AT_TIMES))
         line = Line()
@@ -135,10 +148,10 @@ class Starter:
             controllers=self.tree.controllers,
         )
 
-    def _environment(self, task: Task, account: Account | None, secrets: SecretPlace | None) -> dict[str, str]:
-        found = environment(task.order, account, task.spool.checkpoint_file)
-        if secrets is not None:
-            found["GOSCHED_SECRETS_DIR"] = str(secrets.files)
+    def _environment(self, task: Task, place: Place) -> dict[str, str]:
+        found = environment(task.order, place.account, task.spool.checkpoint_file)
+        if place.secrets is not None:
+            found["GOSCHED_SECRETS_DIR"] = str(secrets_dir(place.path) if place.view else place.secrets.files)
         return {**found, "CUDA_VISIBLE_DEVICES": self.gpus.visible_devices(task.order.gpus)}
 
     def _completed(self, launch: Launch, order: TaskOrder, secrets: SecretPlace | None) -> Launch:

@@ -330,6 +330,10 @@ class Tasks:
         """Remove what the masters have forgotten for long enough. Logs are kept elsewhere from then on."""
         await self.keep_logs()
         await self._kept_logs.clean()
+        launches = [task.launch for task in self.running()]
+        if None not in launches:  # otherwise one starts, and its account is not known here yet
+            live = {launch.owner for launch in launches if launch is not None}
+            await asyncio.to_thread(self._starter.accounts.tidy, live, time.monotonic())
         forgotten = [(t.forgotten_at, i) for i, t in self._tasks.items() if t.forgotten_at is not None]
         forgotten.sort()
         surplus = len(forgotten) - MAX_FORGOTTEN

@@ -1,6 +1,7 @@
-"""As which user of this host a task runs.
+"""As which user of this host a task runs: one that its job names, or the account of its tenant.
 
-Invariant: no task runs as root, or as the agent's own user, unless the agent's settings say so.
+Invariant: no task runs as root, or as the agent's own user, unless the agent's settings say so. A task that has secrets
+shares its account with no task of another tenant, unless its job names the user, or the agent's settings say so.
 """
 
 from __future__ import annotations
@@ -14,20 +15,41 @@ from pathlib import Path
 from gosched.agent.acting import as_account
 from gosched.agent.runtimes.interface import CannotRun
 from gosched.agent.supervisor.launch import Account
+from gosched.agent.tasks.accounts import Accounts
 from gosched.config.agent_settings import ANYBODY, Users
+from gosched.config.node_labels import SECRETS_LABEL
+from gosched.core.orders import TaskOrder
 from gosched.core.reasons import Reason
+from gosched.core.spec.secret_use import registry_secret
+
+SHARED = "nobody"  # of tasks whose tenant has no account of its own here
 
 
-def account_for(wanted: str, rules: Users) -> Account | None:
-    """Return the account of a task; None: it runs as the agent does. `wanted`: the name a job asks for; empty: none.
-    Raises CannotRun."""
+def account_for(order: TaskOrder, rules: Users, accounts: Accounts) -> Account | None:
+    """Return the account of a task; None: it runs as the agent does. Raises CannotRun, OSError."""
+    wanted = order.isolation.user
+    has_secrets = bool(order.secrets or registry_secret(order.isolation.registry))
+    if not wanted and (account := accounts.account(order)) is not None:
+        return account
+    if has_secrets and not rules.shared and not _is_chosen(wanted, rules):
+        detail = f"it would share its account on this node with other tenants' tasks: {accounts.why_none(order)}"
+        raise CannotRun(Reason.ACCOUNT_SHARED, f"{detail}. Nodes with the label {SECRETS_LABEL} give secrets")
+    return _shared_account(wanted, rules)
+
+
+def _is_chosen(wanted: str, rules: Users) -> bool:
+    """Return whether it is the job's own choice whom it shares its account with, among those the operator allows."""
+    return bool(wanted) and os.geteuid() == 0 and (wanted in rules.allowed or ANYBODY in rules.allowed)
+
+
+def _shared_account(wanted: str, rules: Users) -> Account | None:
     own = os.geteuid()
     if own != 0:
         _check_is_own(wanted, own)
         return None
     if not wanted and rules.own:
         return None
-    account = _account(wanted or rules.default, is_default=not wanted)
+    account = _account(wanted or rules.default or SHARED, is_default=not wanted)
     if account.uid == own:
         if rules.own:
             return None
@@ -44,7 +66,7 @@ def unfit_for(directory: Path, rules: Users) -> str:
     line; empty: all is well, or tasks run as the agent does."""
     names = [name for name in rules.allowed if name != ANYBODY]
     if not rules.own or ANYBODY in rules.allowed:
-        names.append(rules.default)
+        names.append(rules.default or SHARED)
     if os.geteuid() != 0 or not names:
         return ""
     return _not_roots(directory) or _closed_to(directory, names)

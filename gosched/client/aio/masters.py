@@ -13,12 +13,13 @@ from typing import Any, TypeVar
 import grpc.aio
 
 from gosched.client import targets
-from gosched.client.credentials import channel_credentials, socket_credentials
+from gosched.client.credentials import channel_credentials, plain_token, socket_credentials
 from gosched.client.errors import GoSchedError, Misused
 from gosched.client.looking import look_at_all
 from gosched.client.requests.cluster import get_status
 from gosched.client.targets import CLOSED, CONNECT_S, LOOK_UP_S, OPTIONS, Targets, TlsFiles, Token, Tries, is_socket
 from gosched.wire.addresses import grpc_dial, name_of
+from gosched.wire.shared_token import with_token
 
 T = TypeVar("T")
 
@@ -102,8 +103,7 @@ class AsyncMasters:
         if found is None or not set(addresses) <= set(found.addresses):
             if found is not None:
                 self._give_up(key, STREAMS_END_S)
-            dialled, more = grpc_dial(target, addresses)
-            found = _Channel(_open(dialled, tls, self._targets.token, OPTIONS + more), addresses)
+            found = _Channel(_open(target, addresses, tls, self._targets.token), addresses)
             self._channels[key] = found
             for old in [old for old in self._channels if self._targets.is_old(old[1])]:
                 self._give_up(old)
@@ -158,7 +158,9 @@ class AsyncMasters:
         for url in self._targets.urls:
             try:
                 tls, book = self._targets.tls, self._targets.book
-                self._targets.known = await asyncio.to_thread(grpc_addresses, url, tls, timeout_s, book)
+                self._targets.known = await asyncio.to_thread(
+                    grpc_addresses, url, tls, timeout_s, book, self._targets.token
+                )
                 break
             except NoAddresses as error:
                 self._targets.last_error = str(error)
@@ -188,11 +190,12 @@ def cancelled_as(error: GoSchedError) -> Iterator[None]:
         raise error from None
 
 
-def _open(target: str, tls: tuple[bytes, bytes, bytes] | None, token: Token, options: Any) -> Any:
-    """Return a channel. `tls`: CA, key, certificate."""
+def _open(target: str, addresses: tuple[str, ...], tls: tuple[bytes, bytes, bytes] | None, token: Token) -> Any:
+    """Return a channel. `addresses`: those of its name; `tls`: CA, key, certificate."""
+    dialled, more = grpc_dial(target, addresses)
+    options = OPTIONS + more
     if tls is None and token and is_socket(target):
-        return grpc.aio.secure_channel(target, socket_credentials(token), options=options)
+        return grpc.aio.secure_channel(dialled, socket_credentials(token), options=options)
     if tls is None:
-        return grpc.aio.insecure_channel(target, options=options)
-    credentials = channel_credentials(tls, token)
-    return grpc.aio.secure_channel(target, credentials, options=options)
+        return with_token(grpc.aio.insecure_channel(dialled, options=options), plain_token(target, token))
+    return grpc.aio.secure_channel(dialled, channel_credentials(tls, token), options=options)

@@ -18,6 +18,7 @@ from gosched.core.invariants.revocation import revocation_problems
 from gosched.core.invariants.secrets import secret_problems
 from gosched.core.invariants.sharing import sharing_problems, spending_problems, sum_problems
 from gosched.core.invariants.tasks import allocation_problems, task_problems
+from gosched.core.invariants.unix_accounts import unix_account_problems
 from gosched.core.invariants.windows import window_problems
 from gosched.core.state.cluster_state import ClusterState
 
@@ -39,6 +40,7 @@ def check(state: ClusterState) -> list[str]:
         *window_problems(state),
         *access_problems(state),
         *secret_problems(state),
+        *unix_account_problems(state),
         *revocation_problems(state),
         *join_problems(state),
         *sharing_problems(state),

@@ -1,4 +1,4 @@
-"""Tenants, their quotas, and the accounts of their use."""
+"""Tenants, their quotas, the accounts of their use, and those that they have on nodes."""
 
 from __future__ import annotations
 
@@ -42,6 +42,26 @@ class Tenant:
     created_at_ms: int
     #: By the ended starts of all its jobs, since then.
     spent: Spent = NOTHING_SPENT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnixAccount:
+    """Whose tasks run on nodes under an account of their own. Never dropped: files may bear its number for ever."""
+
+    tenant: str
+    #: A user whose name is authenticated; empty: all of the tenant's whose names are not.
+    user: str = ""
+    #: Counts from 1. An agent adds it to the beginning of its range of ids.
+    number: int
+
+    @property
+    def key(self) -> str:
+        return unix_account_key(self.tenant, self.user)
+
+
+def unix_account_key(tenant: str, user: str) -> str:
+    """Return the key of an account in its table; names of tenants hold no slash."""
+    return f"{tenant}/{user}"
 
 
 def account_key(queue: str, tenant: str) -> str:

@@ -27,7 +27,7 @@ from gosched.core.records.reservation import Reservation
 from gosched.core.records.revocation import Revocation
 from gosched.core.records.secret import Secret
 from gosched.core.records.task import Task
-from gosched.core.records.tenant import Account, Quota, Tenant, account_key
+from gosched.core.records.tenant import Account, Quota, Tenant, UnixAccount, account_key
 from gosched.core.records.window import Window
 from gosched.core.replace import replace
 from gosched.core.request_ids import request_key
@@ -214,6 +214,11 @@ class ClusterState(Contents):
 
     def drop_secret(self, key: str) -> None:
         self._drop("secrets", key)
+
+    # Accounts on nodes
+
+    def put_unix_account(self, account: UnixAccount) -> None:
+        self._put("unix_accounts", account.key, account)
 
     # Revoked certificates
 

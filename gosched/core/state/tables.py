@@ -26,7 +26,7 @@ from gosched.core.records.reservation import Reservation
 from gosched.core.records.revocation import Revocation
 from gosched.core.records.secret import Secret
 from gosched.core.records.task import Task
-from gosched.core.records.tenant import Account, Quota, Tenant, account_key
+from gosched.core.records.tenant import Account, Quota, Tenant, UnixAccount, account_key
 from gosched.core.records.window import Window
 from gosched.core.state.answered_requests import AnsweredRequests
 from gosched.core.state.record_bytes import account_bytes, answer_bytes, answered_bytes, content_bytes, tenant_bytes
@@ -180,6 +180,7 @@ class Contents:
     bindings: dict[str, Binding] = _table("binding", "name", size=content_bytes)
     tokens: dict[str, Token] = _table("token", "id", size=content_bytes)
     secrets: dict[str, Secret] = _table("secret", "key", size=content_bytes)
+    unix_accounts: dict[str, UnixAccount] = _table("unix_account", "key", size=content_bytes)
     revocations: dict[str, Revocation] = _table("revocation", "certificate", size=content_bytes)
     join_tokens: dict[str, JoinToken] = _table("join_token", "id", size=content_bytes)
     joined_nodes: dict[str, JoinedNode] = _table("joined_node", "name", size=content_bytes)

@@ -23,6 +23,7 @@ from gosched.core.spec.task_group import Framework, TaskGroup
 from gosched.core.state.cluster_state import ClusterState
 from gosched.core.trace_context import JobTrace, TraceContext, job_trace, run_span_id
 from gosched.state_machine.ports import preferred
+from gosched.state_machine.unix_accounts import account_number
 
 MAX_GANGS_REMEMBERED = 64
 
@@ -94,6 +95,9 @@ def _group_of(state: ClusterState, job: Job, task: Task, gang: _Gang) -> _Group:
         job_id=job.id,
         stop_alone=job.spec.on_disconnect is OnDisconnect.STOP,
         stop_grace_ms=job.spec.stop_grace_ms,
+        account_number=account_number(state, job),
+        tenant=job.spec.tenant,
+        user=job.user if job.authenticated else "",
         **{name: getattr(group, name) for name in _AS_IN_THE_GROUP},
     )
     variables = dict(group.env) | element_variables(state, job) | group_variables(job, task, group, gang.variables)

@@ -48,12 +48,13 @@ from gosched.core.state.cluster_state import ClusterState
 from gosched.core.state.job_names import meant, which_one
 from gosched.identity.claims import VerifiedToken
 from gosched.identity.oidc import OidcVerifier
-from gosched.master.base.callers import Caller, denied
+from gosched.master.base.callers import Caller, denied, not_shown
 from gosched.master.base.errors import ApiError, invalid, not_found
 from gosched.master.base.methods import Needs, method_of
 from gosched.master.base.tokens import bearer, find, is_ours, shown
 from gosched.replication.interface import Replication
 from gosched.wire.roles import Role
+from gosched.wire.shared_token import SharedToken
 
 GUARD_S = 1.0  # between two looks at whether a stream may go on
 MAX_NAMESAKES = 1_000  # jobs of one name and tenant that are looked at for one that a caller sees
@@ -86,7 +87,7 @@ _NAMED = re.compile(
 
 class Access:
     """The decision, for callers. `now_ms`: the state's clock, by which tokens end. `verifier`: of an issuer's tokens;
-    None: there is none."""
+    None: there is none. `shared`: what callers show without TLS; None: nothing."""
 
     def __init__(
         self,
@@ -94,7 +95,9 @@ class Access:
         settings: AccessSettings,
         now_ms: Callable[[], int],
         verifier: OidcVerifier | None = None,
+        shared: SharedToken | None = None,
     ) -> None:
+        self.shared = shared
         self._replication = replication
         self._now_ms = now_ms
         self._verifier = verifier
@@ -133,6 +136,10 @@ class Access:
         for a guest without one, unless guests may call the method."""
         self.check_certificate(caller)
         self._check_level(caller)
+        if caller.role is None and caller.is_guest:
+            if self.shared is None or not self.shared.is_of(f"Bearer {bearer(headers)}", of_browser=True):
+                raise not_shown()
+            return replace(caller, is_guest=False)
         secret = bearer(headers) if caller.role is Role.CLIENT else ""
         if not secret:
             if caller.is_guest and method_of(method).needs is not Needs.NOTHING:

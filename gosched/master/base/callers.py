@@ -29,6 +29,7 @@ from gosched.wire.plain_text import host_of, refusal
 from gosched.wire.role_rules import BUILT_IN, CertificateNames, RoleReader
 from gosched.wire.roles import SCHEME, BadCertificate, CertificateHolder, Role, identity_of
 from gosched.wire.serials import serial_of, serial_of_call
+from gosched.wire.shared_token import SharedToken
 
 FORWARDED = "gosched-forwarded"  # the caller of a call that was passed on; `1` from masters of earlier releases
 IDENTITY = "gosched-identity"  # what else is known of that caller, as JSON
@@ -54,7 +55,7 @@ class Caller:
     token: str = ""
     #: When its login ends, in ms since 1970; 0: with its certificate or its token.
     until_ms: int = 0
-    #: It showed no certificate: it is nobody until its token says who it is.
+    #: It showed no certificate: it is nobody until its token says who it is. Without TLS: until it shows the cluster's.
     is_guest: bool = False
     #: Serial number of the certificate that it showed; empty: it showed none.
     certificate: str = field(default="", compare=False)
@@ -136,16 +137,19 @@ ITSELF = Caller(role=None, name=UNNAMED)
 
 
 class Callers:
-    """Says who calls. `local`: whose connection it is by what gRPC calls its other end, where it came through this
-    master's socket. `reserved`: with what no user and no group of a certificate may begin."""
+    """Says who calls. `shared`: what callers show without TLS; None: nothing. `local`: whose connection it is by what
+    gRPC calls its other end, where it came through this master's socket. `reserved`: with what no user and no group of
+    a certificate may begin."""
 
     def __init__(
         self,
         local: Callable[[str], LocalUser | None] = lambda peer: None,
         reserved: tuple[str, ...] = (LOCAL,),
         roles: RoleReader = BUILT_IN,
+        shared: SharedToken | None = None,
     ) -> None:
         self._local = local
+        self._shared = shared
         self._roles = roles
         self._reserved = reserved
 
@@ -162,6 +166,8 @@ class Callers:
         named, address = metadata.get(FORWARDED, ""), host_of(peer)
         if certificate.get("transport_security_type") != [b"ssl"]:
             _check_private(address)
+            if self._shared is not None and not self._shared.is_shown(context.invocation_metadata() or ()):
+                raise not_shown()
             if named.startswith(SCHEME):  # of another master's socket: it is judged
                 address = _forwarded_address(context) or address
                 return _passed_on(_read(partial(identity_of, [named])), metadata.get(IDENTITY, ""), address)
@@ -186,7 +192,7 @@ class Callers:
             return Caller(role=Role.CLIENT, name=host, is_guest=True, address=host)
         if not certificate:
             _check_private(host)
-            return Caller(role=None, name=host, address=host)
+            return Caller(role=None, name=host, is_guest=self._shared is not None, address=host)
         names = names_of(certificate)
         der = transport.get_extra_info("ssl_object").getpeercert(binary_form=True)
         return self._certified(_read(partial(self._roles.holder, names)), names, serial_of(der), host)
@@ -232,6 +238,15 @@ def check_allowed(caller: Caller, method: str, cluster_id: str) -> None:
             f"a certificate of role {caller.role.value} may not call {method.rpartition('/')[2]}:"
             f" it needs {_needed(method)}"
         )
+
+
+def not_shown() -> ApiError:
+    """Return what a caller hears that does not show the token of a cluster without TLS."""
+    detail = (
+        "this cluster is another user's, or the token is missing: GOSCHED_TOKEN is in the line that "
+        "`goschedctl local up` printed"
+    )
+    return ApiError(grpc.StatusCode.UNAUTHENTICATED, detail)
 
 
 def denied(detail: str) -> ApiError:

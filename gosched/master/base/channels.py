@@ -25,6 +25,7 @@ from gosched.wire.addresses import RECONNECT, AddressBook, grpc_dial, name_of
 from gosched.wire.grpc_tls import channel_credentials
 from gosched.wire.role_rules import reader_of
 from gosched.wire.roles import BadCertificate, CertificateHolder, Role, node_label, server_name
+from gosched.wire.shared_token import with_token
 from gosched.wire.tls_watch import TlsWatch
 
 MAX_CHANNELS = 16_384
@@ -97,6 +98,8 @@ class Channels:
     Agents are known by the hosts of their addresses, or, with `by_role`, by the DNS name of their role, whatever their
     addresses are. It is so where the master's own certificate has its role in a DNS name: a cluster has one form.
 
+    `token`: what is shown without TLS; empty: nothing.
+
     Once new certificates are in use, calls go over new channels, and the old ones close after their calls.
     """
 
@@ -109,10 +112,12 @@ class Channels:
         by_role: bool = False,
         round_trip_ms: int = 0,
         limit: int = MAX_CHANNELS,
+        token: str = "",
     ) -> None:
         """`book`: the addresses of names; None: they are kept in memory. `round_trip_ms`: the longest to a master."""
         self._tls = tls
         self._book = book or AddressBook()
+        self._token = token
         self._credentials = channel_credentials(tls.current.pem) if tls else None
         if tls:
             tls.follow(self._renew)
@@ -190,7 +195,7 @@ class Channels:
         target, more = grpc_dial(address, addresses)
         options = (*options, *more)
         if self._credentials is None:
-            channel = grpc.aio.insecure_channel(target, options=options)
+            channel = with_token(grpc.aio.insecure_channel(target, options=options), self._token)
         else:
             channel = grpc.aio.secure_channel(target, self._credentials, options=options)
         return _Channel(channel, host, addresses, time.monotonic())

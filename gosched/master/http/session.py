@@ -2,7 +2,8 @@
 with a change (http/origin.py looks at those, too).
 
 It is the token itself, so each master knows the session, and it ends when the token does. Browsers keep no cookie of
-more than 4096 bytes, so a long token is in several. Cookies count over TLS only.
+more than 4096 bytes, so a long token is in several. They count over TLS only. Without it, where callers show the token
+of the cluster, a cookie stands for that.
 
 Invariant: a cookie stands for an Authorization header, and never beside one.
 """
@@ -32,7 +33,8 @@ def credentials(headers: Mapping[str, str]) -> Iterable[tuple[str, str]]:
     """Return the headers in which a token may be: of a browser with a session, as if it had sent its token."""
     if AUTHORIZATION in headers:
         return [(AUTHORIZATION, headers[AUTHORIZATION])]
-    token = "".join(cookies_of(headers.get("cookie", ""), PARTS))
+    cookies, host = headers.get("cookie", ""), headers.get("host", "")
+    token = "".join(cookies_of(cookies, PARTS) or cookies_of(cookies, (_plain_cookie(host),)))
     return [(AUTHORIZATION, f"Bearer {token}")] if token else []
 
 
@@ -58,6 +60,17 @@ def begun(token: str, lasts_s: int = SESSION_S) -> list[str]:
     assert len(pieces) <= len(PARTS), "no such token is taken"
     pieces += [""] * (len(PARTS) - len(pieces))
     return [set_cookie(name, piece, min(lasts_s, SESSION_S)) for name, piece in zip(PARTS, pieces, strict=True)]
+
+
+def begun_plain(session: str, host: str) -> list[str]:
+    """Return the Set-Cookie headers of a session without TLS, at a master of this machine. `host`: as the browser calls
+    it. Cookies are not apart by ports, so each master's has its port in its name."""
+    return [f"{_plain_cookie(host)}={session}; Path=/; Max-Age={SESSION_S}; HttpOnly; SameSite=Strict"]
+
+
+def _plain_cookie(host: str) -> str:
+    port = host.rpartition(":")[2]
+    return f"gosched-{port if port.isdigit() else '80'}"
 
 
 def ended() -> list[str]:

@@ -1,10 +1,12 @@
 """Logging in to the pages: a form that takes a token, or the way to an issuer and back, gives a session.
 
 Invariant: what is wrong with a token is not said, and none is in an address, where logs and histories would keep it.
+The code in the link of a local cluster is in one, and counts once.
 """
 
 from __future__ import annotations
 
+import hmac
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -19,10 +21,11 @@ from gosched.master.base.access import Access
 from gosched.master.base.callers import Caller
 from gosched.master.base.errors import ApiError, invalid, not_found
 from gosched.master.http.call import CALL, read_body
-from gosched.master.http.session import LOGIN, LOGIN_OIDC, SESSION_S, begun, ended
+from gosched.master.http.session import LOGIN, LOGIN_OIDC, SESSION_S, begun, begun_plain, ended
 from gosched.master.web import pending_login
 from gosched.master.web.rendering import Rendering
 from gosched.master.web.security import page_headers
+from gosched.wire.shared_token import LINK
 
 _MAX_BODY_BYTES = 16 * 1024
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/=-]{1,8192}")  # what cookies and a header can hold
@@ -51,8 +54,14 @@ class Login:
         self._rendering = rendering
         self._flow = flow
         self._now_ms = now_ms
+        self._link_is_spent = False
 
     async def show(self, request: Request) -> Response:
+        if (code := request.query_params.get("code", "")) and (shared := self._access.shared) is not None:
+            if not self._link_is_spent and hmac.compare_digest(code.encode(), shared.proof(LINK).encode()):
+                self._link_is_spent = True
+                return _on_to("/", begun_plain(shared.session, request.headers.get("host", "")))
+            return await self._form("/", 401, "this link was used already, or is another cluster's")
         return await self._form(local_path(request.query_params.get("next", "")), 200)
 
     async def begin(self, request: Request) -> Response:
@@ -66,6 +75,8 @@ class Login:
             caller = await self._access.authenticated(guest, [("authorization", f"Bearer {token}")])
         except ApiError as error:
             return await self._refused(request, leads_to, error)
+        if caller.role is None and (shared := self._access.shared) is not None:
+            return _on_to(leads_to, begun_plain(shared.session, request.headers.get("host", "")))
         return _on_to(leads_to, begun(token, self._lasts_s(caller)))
 
     async def end(self, request: Request) -> Response:

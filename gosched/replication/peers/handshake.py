@@ -5,6 +5,7 @@ Invariant: nothing here changes who is connected; a judgement is returned, in wo
 
 from __future__ import annotations
 
+import hmac
 from typing import Any
 
 from gosched.core.features import NEWEST_LEVEL, FeatureLevel
@@ -16,6 +17,7 @@ from gosched.replication.peers.hello import MemberStatus, disagreement, introduc
 from gosched.replication.peers.peers import Revoked, TlsNow
 from gosched.replication.raft.member_node import member_node
 from gosched.wire.roles import BadCertificate, CertificateHolder, Role
+from gosched.wire.shared_token import SharedToken
 from gosched.wire.v1 import raft_pb2
 
 PROTOCOL = 1
@@ -36,8 +38,10 @@ class Handshake:
         joins_at: str,
         tls: TlsNow,
         revoked: Revoked,
+        shared: SharedToken | None = None,
     ) -> None:
-        """`seeds`: members of the config; `joins_at`: the address at which this member asks to be added, or empty."""
+        """`seeds`: members of the config; `joins_at`: the address at which this member asks to be added, or empty.
+        `shared`: the token of a cluster without TLS; None: there is none."""
         self._raft = raft
         self._me = me
         self._journal = journal
@@ -47,9 +51,11 @@ class Handshake:
         self._joins_at = joins_at
         self._tls = tls
         self._revoked = revoked
+        self._shared = shared
 
-    def hello(self, refusal: str = "", *, removed: bool = False, unknown: bool = False) -> bytes:
-        """Return the frame that introduces this member, or that refuses the peer for a reason."""
+    def hello(self, refusal: str = "", *, removed: bool = False, unknown: bool = False, dials: bool = False) -> bytes:
+        """Return the frame that introduces this member, or that refuses the peer for a reason. `dials`: this member
+        opened the connection."""
         identity = self._membership.identity
         return raft_pb2.PeerFrame(
             hello=raft_pb2.PeerHello(
@@ -71,6 +77,7 @@ class Handshake:
                 joins_at=self._joins_at,
                 removed=removed,
                 unknown=unknown,
+                proof=self._proof(self._me, dials=dials),
             )
         ).SerializeToString()
 
@@ -78,6 +85,16 @@ class Handshake:
         """Return the frame that refuses a stranger and says nothing else of this member."""
         hello = raft_pb2.PeerHello(member=self._me, protocol=PROTOCOL, refusal=problem)
         return raft_pb2.PeerFrame(hello=hello).SerializeToString()
+
+    def is_unproven(self, hello: raft_pb2.PeerHello, *, dials: bool) -> bool:
+        """Return whether the peer has not the token that all members of this cluster have. `dials`: it opened the
+        connection."""
+        return not hmac.compare_digest(hello.proof.encode(), self._proof(hello.member, dials=dials).encode())
+
+    def _proof(self, member: str, *, dials: bool) -> str:
+        """Return what shows that a member has the token. Whoever dials a member is shown that of the other side, with
+        which nobody can dial."""
+        return self._shared.proof("raft", "dials" if dials else "answers", member) if self._shared is not None else ""
 
     def certificate_problem(self, connection: Connection, member: str) -> str:
         """Return why the certificate is not this member's of this cluster; empty: it is, or there is no TLS."""

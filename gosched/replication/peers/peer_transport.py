@@ -38,6 +38,7 @@ from gosched.replication.raft.timing import Slowest, Timing
 from gosched.replication.replica_config import split_address
 from gosched.wire.addresses import AddressBook
 from gosched.wire.plain_text import refusal
+from gosched.wire.shared_token import SharedToken
 from gosched.wire.v1 import raft_pb2
 
 MAX_STRANGERS = 128  # connections that have not said who they are
@@ -56,6 +57,7 @@ log = structlog.get_logger()
 
 _OTHER_IS_OPEN = "another address answers"
 _REVOKED = "its certificate is revoked"
+_UNPROVEN = "it does not have the token of this cluster, or has another one: look at shared_token_file"
 
 
 class PeerTransport(RuledTransport):
@@ -79,6 +81,7 @@ class PeerTransport(RuledTransport):
         book: AddressBook,
         refused: Callable[[str], None],
         revoked: Revoked = lambda serial: False,
+        shared: SharedToken | None = None,
     ) -> None:
         super().__init__(raft, self_node, others, journal=journal, membership=membership)
         self._poller = raft._poller
@@ -108,6 +111,7 @@ class PeerTransport(RuledTransport):
             joins_at=joins_at,
             tls=tls,
             revoked=revoked,
+            shared=shared,
         )
         self._listener = Listener(self._poller, listener, self._accept)
         self._book = book
@@ -286,7 +290,7 @@ class PeerTransport(RuledTransport):
             for other in [each for each in stranger.dialled.dialling if each is not connection]:
                 stranger.dialled.tried.discard(stranger.dialled.dialling[other].address)
                 other.close(_OTHER_IS_OPEN)
-        connection.send(self._handshake.hello())
+        connection.send(self._handshake.hello(dials=stranger is not None and stranger.dialled is not None))
 
     def _on_frame(self, connection: Connection, data: bytes) -> None:
         try:
@@ -335,6 +339,12 @@ class PeerTransport(RuledTransport):
 
     def _introduce(self, connection: Connection, stranger: Stranger, hello: raft_pb2.PeerHello) -> None:
         # Before anything that it says is believed, a refusal too: it may be a user's.
+        if self._handshake.is_unproven(hello, dials=stranger.dialled is None):
+            if _UNPROVEN not in self._turned_away:
+                self._turned_away.append(_UNPROVEN)
+                log.warning("peer refused", peer=hello.member, why=_UNPROVEN)
+            connection.close(_UNPROVEN)
+            return
         if self._handshake.is_revoked(connection):
             log.warning("peer refused", peer=hello.member, why=_REVOKED)
             connection.close(_REVOKED)  # and it is told nothing: with new files it may come again

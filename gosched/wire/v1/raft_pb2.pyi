@@ -8,7 +8,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class PeerHello(_message.Message):
-    __slots__ = ("cluster", "member", "protocol", "disk", "joining", "refusal", "cluster_id", "newest_level", "empty", "boot", "run", "term", "last_index", "members_version", "catching_up", "joins_at", "removed", "unknown")
+    __slots__ = ("cluster", "member", "protocol", "disk", "joining", "refusal", "cluster_id", "newest_level", "empty", "boot", "run", "term", "last_index", "members_version", "catching_up", "joins_at", "removed", "unknown", "proof")
     CLUSTER_FIELD_NUMBER: _ClassVar[int]
     MEMBER_FIELD_NUMBER: _ClassVar[int]
     PROTOCOL_FIELD_NUMBER: _ClassVar[int]
@@ -27,6 +27,7 @@ class PeerHello(_message.Message):
     JOINS_AT_FIELD_NUMBER: _ClassVar[int]
     REMOVED_FIELD_NUMBER: _ClassVar[int]
     UNKNOWN_FIELD_NUMBER: _ClassVar[int]
+    PROOF_FIELD_NUMBER: _ClassVar[int]
     cluster: str
     member: str
     protocol: int
@@ -45,7 +46,8 @@ class PeerHello(_message.Message):
     joins_at: str
     removed: bool
     unknown: bool
-    def __init__(self, cluster: _Optional[str] = ..., member: _Optional[str] = ..., protocol: _Optional[int] = ..., disk: _Optional[str] = ..., joining: bool = ..., refusal: _Optional[str] = ..., cluster_id: _Optional[str] = ..., newest_level: _Optional[int] = ..., empty: bool = ..., boot: _Optional[int] = ..., run: _Optional[str] = ..., term: _Optional[int] = ..., last_index: _Optional[int] = ..., members_version: _Optional[int] = ..., catching_up: bool = ..., joins_at: _Optional[str] = ..., removed: bool = ..., unknown: bool = ...) -> None: ...
+    proof: str
+    def __init__(self, cluster: _Optional[str] = ..., member: _Optional[str] = ..., protocol: _Optional[int] = ..., disk: _Optional[str] = ..., joining: bool = ..., refusal: _Optional[str] = ..., cluster_id: _Optional[str] = ..., newest_level: _Optional[int] = ..., empty: bool = ..., boot: _Optional[int] = ..., run: _Optional[str] = ..., term: _Optional[int] = ..., last_index: _Optional[int] = ..., members_version: _Optional[int] = ..., catching_up: bool = ..., joins_at: _Optional[str] = ..., removed: bool = ..., unknown: bool = ..., proof: _Optional[str] = ...) -> None: ...
 
 class PeerFrame(_message.Message):
     __slots__ = ("hello", "request_vote", "vote", "append_entries", "append_reply", "timeout_now", "pre_vote", "pre_vote_reply")

@@ -1080,6 +1080,16 @@ class Secret(_message.Message):
     changed_by: str
     def __init__(self, tenant: _Optional[str] = ..., name: _Optional[str] = ..., sealed: _Optional[str] = ..., key_id: _Optional[str] = ..., cluster_id: _Optional[str] = ..., version: _Optional[int] = ..., changed_at_ms: _Optional[int] = ..., changed_by: _Optional[str] = ...) -> None: ...
 
+class UnixAccount(_message.Message):
+    __slots__ = ("tenant", "user", "number")
+    TENANT_FIELD_NUMBER: _ClassVar[int]
+    USER_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    tenant: str
+    user: str
+    number: int
+    def __init__(self, tenant: _Optional[str] = ..., user: _Optional[str] = ..., number: _Optional[int] = ...) -> None: ...
+
 class Revocation(_message.Message):
     __slots__ = ("certificate", "holder", "role", "reason", "by", "at_ms", "ends_at_ms")
     CERTIFICATE_FIELD_NUMBER: _ClassVar[int]

@@ -26,7 +26,7 @@ from gosched.wire.v1 import scheduler_pb2 as gosched_dot_v1_dot_scheduler__pb2
 from gosched.wire.v1 import types_pb2 as gosched_dot_v1_dot_types__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17gosched/v1/worker.proto\x12\ngosched.v1\x1a\x1agosched/v1/scheduler.proto\x1a\x16gosched/v1/types.proto\"\xf7\x03\n\tTaskOrder\x12\x15\n\rallocation_id\x18\x01 \x01(\t\x12\x0f\n\x07task_id\x18\x02 \x01(\t\x12\x0e\n\x06job_id\x18\x03 \x01(\t\x12$\n\x07runtime\x18\x04 \x01(\x0e\x32\x13.gosched.v1.Runtime\x12\r\n\x05image\x18\x05 \x01(\t\x12\x0f\n\x07\x63ommand\x18\x06 \x03(\t\x12+\n\x03\x65nv\x18\x07 \x03(\x0b\x32\x1e.gosched.v1.TaskOrder.EnvEntry\x12\x13\n\x0bworking_dir\x18\x08 \x01(\t\x12(\n\tresources\x18\t \x01(\x0b\x32\x15.gosched.v1.Resources\x12\x0c\n\x04gpus\x18\n \x03(\x05\x12\x0c\n\x04\x63pus\x18\x0b \x01(\t\x12(\n\tisolation\x18\x0c \x01(\x0b\x32\x15.gosched.v1.Isolation\x12\x12\n\nstop_alone\x18\r \x01(\x08\x12\x15\n\rstop_grace_ms\x18\x0e \x01(\x03\x12\x11\n\tmpi_ranks\x18\x0f \x01(\x05\x12\x1a\n\x12mpi_implementation\x18\x10 \x01(\t\x12\x0c\n\x04port\x18\x11 \x01(\x05\x12&\n\x07secrets\x18\x19 \x03(\x0b\x32\x15.gosched.v1.SecretUse\x1a*\n\x08\x45nvEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"^\n\x0bTaskSecrets\x12\x15\n\rallocation_id\x18\x01 \x01(\t\x12\'\n\x06values\x18\x02 \x03(\x0b\x32\x17.gosched.v1.SecretValue\x12\x0f\n\x07problem\x18\x03 \x01(\t\"*\n\x0bSecretValue\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x0c\"v\n\tStopOrder\x12\x15\n\rallocation_id\x18\x01 \x01(\t\x12\x10\n\x08grace_ms\x18\x02 \x01(\x03\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\x19\n\x11\x63heckpoint_signal\x18\x04 \x01(\x05\x12\x15\n\rcheckpoint_ms\x18\x05 \x01(\x03\"\xd5\x01\n\x11StartTasksRequest\x12\r\n\x05\x65poch\x18\x01 \x01(\x03\x12\x0f\n\x07node_id\x18\x02 \x01(\t\x12\x13\n\x0bincarnation\x18\x03 \x01(\t\x12%\n\x06orders\x18\x04 \x03(\x0b\x32\x15.gosched.v1.TaskOrder\x12\x12\n\ncluster_id\x18\x05 \x01(\t\x12(\n\x07secrets\x18\n \x03(\x0b\x32\x17.gosched.v1.TaskSecrets\x12\x14\n\x0cregistration\x18\x0b \x01(\x03\x12\x10\n\x08revision\x18\x0c \x01(\x03\"\x14\n\x12StartTasksResponse\"\xaa\x01\n\x10StopTasksRequest\x12\r\n\x05\x65poch\x18\x01 \x01(\x03\x12\x0f\n\x07node_id\x18\x02 \x01(\t\x12\x13\n\x0bincarnation\x18\x03 \x01(\t\x12%\n\x06orders\x18\x04 \x03(\x0b\x32\x15.gosched.v1.StopOrder\x12\x12\n\ncluster_id\x18\x05 \x01(\t\x12\x14\n\x0cregistration\x18\x0b \x01(\x03\x12\x10\n\x08revision\x18\x0c \x01(\x03\"\x13\n\x11StopTasksResponse\"\xa3\x01\n\x12\x46reezeTasksRequest\x12\r\n\x05\x65poch\x18\x01 \x01(\x03\x12\x0f\n\x07node_id\x18\x02 \x01(\t\x12\x13\n\x0bincarnation\x18\x03 \x01(\t\x12\x0e\n\x06\x66reeze\x18\x04 \x03(\t\x12\x0c\n\x04thaw\x18\x05 \x03(\t\x12\x12\n\ncluster_id\x18\x06 \x01(\t\x12\x14\n\x0cregistration\x18\x0b \x01(\x03\x12\x10\n\x08revision\x18\x0c \x01(\x03\"\x15\n\x13\x46reezeTasksResponse\"\xa3\x01\n\x11StreamLogsRequest\x12\x15\n\rallocation_id\x18\x01 \x01(\t\x12\x0e\n\x06\x66ollow\x18\x02 \x01(\x08\x12%\n\x04\x66rom\x18\x03 \x03(\x0b\x32\x17.gosched.v1.LogPosition\x12\x11\n\x04tail\x18\x04 \x01(\x05H\x00\x88\x01\x01\x12\x10\n\x08since_ms\x18\x05 \x01(\x03\x12\x12\n\ntimestamps\x18\x06 \x01(\x08\x42\x07\n\x05_tail\"\x14\n\x12GetIdentityRequest\";\n\x13GetIdentityResponse\x12\x0f\n\x07node_id\x18\x01 \x01(\t\x12\x13\n\x0bincarnation\x18\x02 \x01(\t2\xca\x03\n\rWorkerService\x12K\n\nStartTasks\x12\x1d.gosched.v1.StartTasksRequest\x1a\x1e.gosched.v1.StartTasksResponse\x12H\n\tStopTasks\x12\x1c.gosched.v1.StopTasksRequest\x1a\x1d.gosched.v1.StopTasksResponse\x12N\n\x0b\x46reezeTasks\x12\x1e.gosched.v1.FreezeTasksRequest\x1a\x1f.gosched.v1.FreezeTasksResponse\x12=\n\x04\x45xec\x12\x17.gosched.v1.ExecRequest\x1a\x18.gosched.v1.ExecResponse(\x01\x30\x01\x12\x43\n\nStreamLogs\x12\x1d.gosched.v1.StreamLogsRequest\x1a\x14.gosched.v1.LogChunk0\x01\x12N\n\x0bGetIdentity\x12\x1e.gosched.v1.GetIdentityRequest\x1a\x1f.gosched.v1.GetIdentityResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17gosched/v1/worker.proto\x12\ngosched.v1\x1a\x1agosched/v1/scheduler.proto\x1a\x16gosched/v1/types.proto\"\xad\x04\n\tTaskOrder\x12\x15\n\rallocation_id\x18\x01 \x01(\t\x12\x0f\n\x07task_id\x18\x02 \x01(\t\x12\x0e\n\x06job_id\x18\x03 \x01(\t\x12$\n\x07runtime\x18\x04 \x01(\x0e\x32\x13.gosched.v1.Runtime\x12\r\n\x05image\x18\x05 \x01(\t\x12\x0f\n\x07\x63ommand\x18\x06 \x03(\t\x12+\n\x03\x65nv\x18\x07 \x03(\x0b\x32\x1e.gosched.v1.TaskOrder.EnvEntry\x12\x13\n\x0bworking_dir\x18\x08 \x01(\t\x12(\n\tresources\x18\t \x01(\x0b\x32\x15.gosched.v1.Resources\x12\x0c\n\x04gpus\x18\n \x03(\x05\x12\x0c\n\x04\x63pus\x18\x0b \x01(\t\x12(\n\tisolation\x18\x0c \x01(\x0b\x32\x15.gosched.v1.Isolation\x12\x12\n\nstop_alone\x18\r \x01(\x08\x12\x15\n\rstop_grace_ms\x18\x0e \x01(\x03\x12\x11\n\tmpi_ranks\x18\x0f \x01(\x05\x12\x1a\n\x12mpi_implementation\x18\x10 \x01(\t\x12\x0c\n\x04port\x18\x11 \x01(\x05\x12&\n\x07secrets\x18\x19 \x03(\x0b\x32\x15.gosched.v1.SecretUse\x12\x16\n\x0e\x61\x63\x63ount_number\x18\x1e \x01(\x03\x12\x0e\n\x06tenant\x18\x1f \x01(\t\x12\x0c\n\x04user\x18  \x01(\t\x1a*\n\x08\x45nvEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"^\n\x0bTaskSecrets\x12\x15\n\rallocation_id\x18\x01 \x01(\t\x12\'\n\x06values\x18\x02 \x03(\x0b\x32\x17.gosched.v1.SecretValue\x12\x0f\n\x07problem\x18\x03 \x01(\t\"*\n\x0bSecretValue\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x0c\"v\n\tStopOrder\x12\x15\n\rallocation_id\x18\x01 \x01(\t\x12\x10\n\x08grace_ms\x18\x02 \x01(\x03\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\x19\n\x11\x63heckpoint_signal\x18\x04 \x01(\x05\x12\x15\n\rcheckpoint_ms\x18\x05 \x01(\x03\"\xd5\x01\n\x11StartTasksRequest\x12\r\n\x05\x65poch\x18\x01 \x01(\x03\x12\x0f\n\x07node_id\x18\x02 \x01(\t\x12\x13\n\x0bincarnation\x18\x03 \x01(\t\x12%\n\x06orders\x18\x04 \x03(\x0b\x32\x15.gosched.v1.TaskOrder\x12\x12\n\ncluster_id\x18\x05 \x01(\t\x12(\n\x07secrets\x18\n \x03(\x0b\x32\x17.gosched.v1.TaskSecrets\x12\x14\n\x0cregistration\x18\x0b \x01(\x03\x12\x10\n\x08revision\x18\x0c \x01(\x03\"\x14\n\x12StartTasksResponse\"\xaa\x01\n\x10StopTasksRequest\x12\r\n\x05\x65poch\x18\x01 \x01(\x03\x12\x0f\n\x07node_id\x18\x02 \x01(\t\x12\x13\n\x0bincarnation\x18\x03 \x01(\t\x12%\n\x06orders\x18\x04 \x03(\x0b\x32\x15.gosched.v1.StopOrder\x12\x12\n\ncluster_id\x18\x05 \x01(\t\x12\x14\n\x0cregistration\x18\x0b \x01(\x03\x12\x10\n\x08revision\x18\x0c \x01(\x03\"\x13\n\x11StopTasksResponse\"\xa3\x01\n\x12\x46reezeTasksRequest\x12\r\n\x05\x65poch\x18\x01 \x01(\x03\x12\x0f\n\x07node_id\x18\x02 \x01(\t\x12\x13\n\x0bincarnation\x18\x03 \x01(\t\x12\x0e\n\x06\x66reeze\x18\x04 \x03(\t\x12\x0c\n\x04thaw\x18\x05 \x03(\t\x12\x12\n\ncluster_id\x18\x06 \x01(\t\x12\x14\n\x0cregistration\x18\x0b \x01(\x03\x12\x10\n\x08revision\x18\x0c \x01(\x03\"\x15\n\x13\x46reezeTasksResponse\"\xa3\x01\n\x11StreamLogsRequest\x12\x15\n\rallocation_id\x18\x01 \x01(\t\x12\x0e\n\x06\x66ollow\x18\x02 \x01(\x08\x12%\n\x04\x66rom\x18\x03 \x03(\x0b\x32\x17.gosched.v1.LogPosition\x12\x11\n\x04tail\x18\x04 \x01(\x05H\x00\x88\x01\x01\x12\x10\n\x08since_ms\x18\x05 \x01(\x03\x12\x12\n\ntimestamps\x18\x06 \x01(\x08\x42\x07\n\x05_tail\"\x14\n\x12GetIdentityRequest\";\n\x13GetIdentityResponse\x12\x0f\n\x07node_id\x18\x01 \x01(\t\x12\x13\n\x0bincarnation\x18\x02 \x01(\t2\xca\x03\n\rWorkerService\x12K\n\nStartTasks\x12\x1d.gosched.v1.StartTasksRequest\x1a\x1e.gosched.v1.StartTasksResponse\x12H\n\tStopTasks\x12\x1c.gosched.v1.StopTasksRequest\x1a\x1d.gosched.v1.StopTasksResponse\x12N\n\x0b\x46reezeTasks\x12\x1e.gosched.v1.FreezeTasksRequest\x1a\x1f.gosched.v1.FreezeTasksResponse\x12=\n\x04\x45xec\x12\x17.gosched.v1.ExecRequest\x1a\x18.gosched.v1.ExecResponse(\x01\x30\x01\x12\x43\n\nStreamLogs\x12\x1d.gosched.v1.StreamLogsRequest\x1a\x14.gosched.v1.LogChunk0\x01\x12N\n\x0bGetIdentity\x12\x1e.gosched.v1.GetIdentityRequest\x1a\x1f.gosched.v1.GetIdentityResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -36,33 +36,33 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_TASKORDER_ENVENTRY']._loaded_options = None
   _globals['_TASKORDER_ENVENTRY']._serialized_options = b'8\001'
   _globals['_TASKORDER']._serialized_start=92
-  _globals['_TASKORDER']._serialized_end=595
-  _globals['_TASKORDER_ENVENTRY']._serialized_start=553
-  _globals['_TASKORDER_ENVENTRY']._serialized_end=595
-  _globals['_TASKSECRETS']._serialized_start=597
-  _globals['_TASKSECRETS']._serialized_end=691
-  _globals['_SECRETVALUE']._serialized_start=693
-  _globals['_SECRETVALUE']._serialized_end=735
-  _globals['_STOPORDER']._serialized_start=737
-  _globals['_STOPORDER']._serialized_end=855
-  _globals['_STARTTASKSREQUEST']._serialized_start=858
-  _globals['_STARTTASKSREQUEST']._serialized_end=1071
-  _globals['_STARTTASKSRESPONSE']._serialized_start=1073
-  _globals['_STARTTASKSRESPONSE']._serialized_end=1093
-  _globals['_STOPTASKSREQUEST']._serialized_start=1096
-  _globals['_STOPTASKSREQUEST']._serialized_end=1266
-  _globals['_STOPTASKSRESPONSE']._serialized_start=1268
-  _globals['_STOPTASKSRESPONSE']._serialized_end=1287
-  _globals['_FREEZETASKSREQUEST']._serialized_start=1290
-  _globals['_FREEZETASKSREQUEST']._serialized_end=1453
-  _globals['_FREEZETASKSRESPONSE']._serialized_start=1455
-  _globals['_FREEZETASKSRESPONSE']._serialized_end=1476
-  _globals['_STREAMLOGSREQUEST']._serialized_start=1479
-  _globals['_STREAMLOGSREQUEST']._serialized_end=1642
-  _globals['_GETIDENTITYREQUEST']._serialized_start=1644
-  _globals['_GETIDENTITYREQUEST']._serialized_end=1664
-  _globals['_GETIDENTITYRESPONSE']._serialized_start=1666
-  _globals['_GETIDENTITYRESPONSE']._serialized_end=1725
-  _globals['_WORKERSERVICE']._serialized_start=1728
-  _globals['_WORKERSERVICE']._serialized_end=2186
+  _globals['_TASKORDER']._serialized_end=649
+  _globals['_TASKORDER_ENVENTRY']._serialized_start=607
+  _globals['_TASKORDER_ENVENTRY']._serialized_end=649
+  _globals['_TASKSECRETS']._serialized_start=651
+  _globals['_TASKSECRETS']._serialized_end=745
+  _globals['_SECRETVALUE']._serialized_start=747
+  _globals['_SECRETVALUE']._serialized_end=789
+  _globals['_STOPORDER']._serialized_start=791
+  _globals['_STOPORDER']._serialized_end=909
+  _globals['_STARTTASKSREQUEST']._serialized_start=912
+  _globals['_STARTTASKSREQUEST']._serialized_end=1125
+  _globals['_STARTTASKSRESPONSE']._serialized_start=1127
+  _globals['_STARTTASKSRESPONSE']._serialized_end=1147
+  _globals['_STOPTASKSREQUEST']._serialized_start=1150
+  _globals['_STOPTASKSREQUEST']._serialized_end=1320
+  _globals['_STOPTASKSRESPONSE']._serialized_start=1322
+  _globals['_STOPTASKSRESPONSE']._serialized_end=1341
+  _globals['_FREEZETASKSREQUEST']._serialized_start=1344
+  _globals['_FREEZETASKSREQUEST']._serialized_end=1507
+  _globals['_FREEZETASKSRESPONSE']._serialized_start=1509
+  _globals['_FREEZETASKSRESPONSE']._serialized_end=1530
+  _globals['_STREAMLOGSREQUEST']._serialized_start=1533
+  _globals['_STREAMLOGSREQUEST']._serialized_end=1696
+  _globals['_GETIDENTITYREQUEST']._serialized_start=1698
+  _globals['_GETIDENTITYREQUEST']._serialized_end=1718
+  _globals['_GETIDENTITYRESPONSE']._serialized_start=1720
+  _globals['_GETIDENTITYRESPONSE']._serialized_end=1779
+  _globals['_WORKERSERVICE']._serialized_start=1782
+  _globals['_WORKERSERVICE']._serialized_end=2240
 # @@protoc_insertion_point(module_scope)

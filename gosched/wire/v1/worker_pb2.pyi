@@ -9,7 +9,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class TaskOrder(_message.Message):
-    __slots__ = ("allocation_id", "task_id", "job_id", "runtime", "image", "command", "env", "working_dir", "resources", "gpus", "cpus", "isolation", "stop_alone", "stop_grace_ms", "mpi_ranks", "mpi_implementation", "port", "secrets")
+    __slots__ = ("allocation_id", "task_id", "job_id", "runtime", "image", "command", "env", "working_dir", "resources", "gpus", "cpus", "isolation", "stop_alone", "stop_grace_ms", "mpi_ranks", "mpi_implementation", "port", "secrets", "account_number", "tenant", "user")
     class EnvEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -35,6 +35,9 @@ class TaskOrder(_message.Message):
     MPI_IMPLEMENTATION_FIELD_NUMBER: _ClassVar[int]
     PORT_FIELD_NUMBER: _ClassVar[int]
     SECRETS_FIELD_NUMBER: _ClassVar[int]
+    ACCOUNT_NUMBER_FIELD_NUMBER: _ClassVar[int]
+    TENANT_FIELD_NUMBER: _ClassVar[int]
+    USER_FIELD_NUMBER: _ClassVar[int]
     allocation_id: str
     task_id: str
     job_id: str
@@ -53,7 +56,10 @@ class TaskOrder(_message.Message):
     mpi_implementation: str
     port: int
     secrets: _containers.RepeatedCompositeFieldContainer[_types_pb2.SecretUse]
-    def __init__(self, allocation_id: _Optional[str] = ..., task_id: _Optional[str] = ..., job_id: _Optional[str] = ..., runtime: _Optional[_Union[_types_pb2.Runtime, str]] = ..., image: _Optional[str] = ..., command: _Optional[_Iterable[str]] = ..., env: _Optional[_Mapping[str, str]] = ..., working_dir: _Optional[str] = ..., resources: _Optional[_Union[_types_pb2.Resources, _Mapping]] = ..., gpus: _Optional[_Iterable[int]] = ..., cpus: _Optional[str] = ..., isolation: _Optional[_Union[_types_pb2.Isolation, _Mapping]] = ..., stop_alone: bool = ..., stop_grace_ms: _Optional[int] = ..., mpi_ranks: _Optional[int] = ..., mpi_implementation: _Optional[str] = ..., port: _Optional[int] = ..., secrets: _Optional[_Iterable[_Union[_types_pb2.SecretUse, _Mapping]]] = ...) -> None: ...
+    account_number: int
+    tenant: str
+    user: str
+    def __init__(self, allocation_id: _Optional[str] = ..., task_id: _Optional[str] = ..., job_id: _Optional[str] = ..., runtime: _Optional[_Union[_types_pb2.Runtime, str]] = ..., image: _Optional[str] = ..., command: _Optional[_Iterable[str]] = ..., env: _Optional[_Mapping[str, str]] = ..., working_dir: _Optional[str] = ..., resources: _Optional[_Union[_types_pb2.Resources, _Mapping]] = ..., gpus: _Optional[_Iterable[int]] = ..., cpus: _Optional[str] = ..., isolation: _Optional[_Union[_types_pb2.Isolation, _Mapping]] = ..., stop_alone: bool = ..., stop_grace_ms: _Optional[int] = ..., mpi_ranks: _Optional[int] = ..., mpi_implementation: _Optional[str] = ..., port: _Optional[int] = ..., secrets: _Optional[_Iterable[_Union[_types_pb2.SecretUse, _Mapping]]] = ..., account_number: _Optional[int] = ..., tenant: _Optional[str] = ..., user: _Optional[str] = ...) -> None: ...
 
 class TaskSecrets(_message.Message):
     __slots__ = ("allocation_id", "values", "problem")
