@@ -1,8 +1,8 @@
 """A gang that lost members with a node starts again where it ran: the others keep their nodes, the lost ones get new
 places in the same domain, and ranks follow the topology anew.
 
-What the gang holds is not what it wants: it may have been scaled down, and tasks beyond that still stop. They end before
-the gang starts again, so it takes their places like those of any other member, and needs no more ranks than it wants.
+What the gang holds is not what it wants: it may have been scaled down, and tasks beyond that still stop. They end
+before the gang starts again, so their places count like those of the other members.
 
 Invariant: a gang is repaired in place or not at all; one that cannot be waits for a placement like any other.
 """
