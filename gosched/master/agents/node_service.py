@@ -51,6 +51,7 @@ from gosched.master.base.clock import StateClock
 from gosched.master.base.errors import ApiError, accepted, parsed, unavailable
 from gosched.master.base.leadership import Leadership
 from gosched.master.base.proposals import Named, Proposals
+from gosched.observe.faults import Faults
 from gosched.replication.interface import Replication
 from gosched.state_machine.joining import joined_node, why_shut_out
 from gosched.wire.codec import fill, map_pairs, to_message
@@ -82,6 +83,7 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
     settings: MasterSettings
     access: Access
     secrets: SecretOpener
+    faults: Faults
     orders: Orders = field(default_factory=Orders)
     # Node -> the epoch of its last heartbeat, and what that one should have named and did not.
     missing: dict[str, tuple[int, Sequence[str]]] = field(default_factory=dict)
@@ -373,9 +375,12 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
                 break
             try:
                 secrets = self.secrets.of(state, state.allocations[allocation_id], by_way_of=asked_from or "?")
+                order = to_message(self.orders.start(state, state.allocations[allocation_id]), worker_pb2.TaskOrder)
             except NotYet:
                 continue
-            order = to_message(self.orders.start(state, state.allocations[allocation_id]), worker_pb2.TaskOrder)
+            except Exception as error:  # a bug that one order meets: the node gets its lease and the others
+                self.faults.caught("orders", error)
+                continue
             size += order.ByteSize()
             answer.start.append(order)
             if secrets is not None:

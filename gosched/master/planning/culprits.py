@@ -21,7 +21,7 @@ MAX_TRIALS = 64
 MAX_ROUNDS = 8  # culprits that are found one after the other
 MAX_HINTS = 4  # things at hand that are tried in one round
 MAX_CHECKED = 16  # things that the same cycle stumbled over, each tried alone
-MAX_DETAILED = 32  # failures of one cycle with their tracebacks
+MAX_DETAILED = 8  # failures of one cycle with their tracebacks
 _SHARED = (Kind.ACCOUNT, Kind.RUNNING, Kind.RESERVATION, Kind.WINDOW)  # what jobs that wait may meet
 
 
@@ -135,7 +135,7 @@ def _sorted_out(certain: Culprits, doubtful: Culprits, plan: Plan) -> Generator[
 
 def _shared(given: Given, out: Sequence[Suspect], trial: Trial) -> Generator[Try, Trial, Suspect | None]:
     """Return something without which the cycle fails at less than it stumbled over: jobs that wait may all have met the
-    same running one. One that failed alone, with its own record nearest at hand, is taken to be the culprit itself."""
+    same running one. One that failed alone, with no other record as near at hand, is the culprit itself."""
     failures = [*trial.stumbles.values(), *([trial.failure] if trial.failure is not None else [])]
     if len(failures) == 1 and _was_about(given, [*trial.stumbles], failures[0]):
         return None
@@ -153,7 +153,7 @@ def _shared(given: Given, out: Sequence[Suspect], trial: Trial) -> Generator[Try
 def _was_about(given: Given, stumbles: Sequence[Suspect], failure: Failure) -> bool:
     nearest = _known(given, failure.at_hand[0]) if failure.at_hand else []
     names = [suspect.name for suspect in stumbles]
-    return bool(stumbles) and (not nearest or any(suspect.name in names for suspect in nearest))
+    return bool(stumbles) and all(suspect.name in names for suspect in nearest)
 
 
 def _known(given: Given, suspects: Collection[Suspect]) -> list[Suspect]:
