@@ -13,7 +13,7 @@ import structlog
 from gosched.core.records.job import JobState
 from gosched.master import server
 from gosched.master.agents.dispatch import Dispatcher
-from gosched.master.api.metrics_facts import MetricsFacts
+from gosched.master.api import metrics_facts
 from gosched.master.base.errors import ApiError, unavailable
 from gosched.master.base.job_changes import JobChanges
 from gosched.master.cluster.clock_keeper import ClockKeeper
@@ -117,7 +117,7 @@ def test_answers_that_raise_cost_that_answer(monkeypatch: pytest.MonkeyPatch) ->
             job = (await master.submit(spec(cpus=4))).job_id
             await master.until_planned(job)
             monkeypatch.setattr(cycles, "explain_on_request", broken)
-            monkeypatch.setattr(MetricsFacts, "cluster", broken)
+            monkeypatch.setattr(metrics_facts, "oldest_pending_s", broken)
             request = scheduler_pb2.GetJobRequest(job=job)
             explained = await master.scheduler.ExplainJob(request, timeout=LIMIT_S)
             assert explained.code == "NO_NODE", "what the newest cycle found is still told"

@@ -211,7 +211,7 @@ def test_a_running_job_at_which_the_search_for_victims_fails_costs_no_waiting_jo
 def test_a_running_job_that_nothing_can_be_planned_with_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     world = cluster()
     fail_at(monkeypatch, RunningGang, "ends_ms", lambda self, now_ms: self.job_id == "low")
-    world.submit("big x : 4x 4cpu".split())  # a start is looked for in the release profile
+    world.submit(["big", "x", ":", "4x", "4cpu"])  # a start is looked for in the release profile
     planner = Planner(Policy())
     assert placed(planned(planner, world)) == WAITING
     assert aside(planner) == {Suspect(Kind.RUNNING, "low")}
@@ -219,7 +219,7 @@ def test_a_running_job_that_nothing_can_be_planned_with_is_left_out(monkeypatch:
 
 
 def test_a_reservation_that_fails_is_left_out_and_its_job_planned_without(monkeypatch: pytest.MonkeyPatch) -> None:
-    world = cluster("      big  y timeout=1h : 4x 4cpu\n    reservations\n      big  2h  a b c d\n")
+    world = cluster("      big  y timeout=1h : 2x 4cpu\n    reservations\n      big  2h  c d\n")
     fail_at(monkeypatch, ReservationKeeper, "_holds", lambda self, reserved: True)
     planner = Planner(Policy())
     plan = planned(planner, world)
@@ -228,14 +228,13 @@ def test_a_reservation_that_fails_is_left_out_and_its_job_planned_without(monkey
 
 
 def test_a_window_that_fails_keeps_its_nodes_and_costs_no_job(monkeypatch: pytest.MonkeyPatch) -> None:
-    world = cluster("    windows\n      later  c  from=1h to=2h\n      now  d  from=1m to=3h\n")
+    world = cluster("    windows\n      later  c  from=1h to=2h\n      now  b  from=1m to=3h\n")
     world.go("2m")
     fail_at(monkeypatch, clear_windows, "admits", lambda window, *_: window.name == "now")
     planner = Planner(Policy())
-    world.end("gang")
     plan = planned(planner, world, NOW_MS + 120_000)
     assert (placed(plan), aside(planner)) == (WAITING, {Suspect(Kind.WINDOW, "now")})
-    assert not any(task.node_id == "d" for gang in plan.gangs for task in gang.tasks)
+    assert {task.node_id for gang in plan.gangs for task in gang.tasks} == {"d"}
 
 
 def test_a_queue_a_quota_and_an_account_that_fail_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -323,7 +322,7 @@ def test_a_search_in_a_large_cluster_is_spread_over_cycles_in_which_others_start
         assert set(plan.explanations) | placed(plan) == jobs(*range(1, 101))
     assert started == jobs(*range(1, 101)) - {"j77"}
     assert aside(planner) == {Suspect(Kind.JOB, "j77")}
-    assert max(per_cycle) <= 4
+    assert max(per_cycle) <= 5
 
 
 def test_a_cycle_without_a_bug_is_planned_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -339,5 +338,3 @@ def test_an_exception_of_the_search_itself_ends_no_cycle(monkeypatch: pytest.Mon
     monkeypatch.setattr(module, "search", fail_at)  # called wrongly
     planner = Planner(Policy())
     assert placed(planner.plan(view(2), 0, 1)) == set()
-
-

@@ -153,7 +153,7 @@ def _shared(given: Given, out: Sequence[Suspect], trial: Trial) -> Generator[Try
 def _was_about(given: Given, stumbles: Sequence[Suspect], failure: Failure) -> bool:
     nearest = _known(given, failure.at_hand[0]) if failure.at_hand else []
     names = [suspect.name for suspect in stumbles]
-    return bool(stumbles) and all(suspect.name in names for suspect in nearest)
+    return bool(stumbles) and all(suspect.name in names or suspect.kind is Kind.PLUGIN for suspect in nearest)
 
 
 def _known(given: Given, suspects: Collection[Suspect]) -> list[Suspect]:

@@ -117,22 +117,22 @@ class Planner:
 
     def _plan(self, view: View, now_ms: int, seed: int) -> Plan:
         self._given = self.given(view, now_ms)
-        if self._search is None:
-            try:
-                plan = schedule(*self._given, now_ms, seed)
-            except Exception as error:
+        try:
+            plan = schedule(*self._given, now_ms, seed)
+        except Exception as error:
+            if self._search is None:
                 if 0 < self._search_from_ms - now_ms <= SEARCH_AGAIN_MS:
                     self._on_bug(UNKNOWN)
                     return self._without_extras(now_ms, seed)
                 log.error("the planner met a bug, please report it", why=repr(error), where=traceback.format_exc())
-            else:
-                self.set_aside = {suspect: a for suspect, a in self.set_aside.items() if a.until_ms > now_ms}
-                return plan
-            self._trials = 0
-            self._search = search(self._planned_now, self._tried(Try(()), now_ms, seed))
-            if (found := self._ask(None)) is not None:
-                return self._take(found, now_ms, seed)
-        return self._searched(now_ms, seed)
+                self._trials = 0
+                self._search = search(self._planned_now, self._tried(Try(()), now_ms, seed))
+                if (found := self._ask(None)) is not None:
+                    return self._take(found, now_ms, seed)
+            return self._searched(now_ms, seed)
+        self._search = None  # what it was about has gone
+        self.set_aside = {suspect: a for suspect, a in self.set_aside.items() if a.until_ms > now_ms}
+        return plan
 
     def _planned_now(self) -> Given:
         assert self._given is not None

@@ -146,7 +146,7 @@ class ViewBuilder:
         try:
             return _nodes_of(state, name)
         except Exception as error:  # whoever keeps away from the job keeps away from all nodes
-            self.faults[state.names.id_of(name)] = error
+            self.faults[name] = error
             return tuple(self.nodes.ids)
 
     def _freed_soon(self, state: ClusterState) -> dict[str, FreedSoon]:
