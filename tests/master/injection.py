@@ -204,13 +204,12 @@ class Life:
     def __init__(self, seed: int) -> None:
         self.draw = random.Random(seed)
         made = scenario(seed, any_groups, models=True)
-        self.follower: Any = Follower()
+        self.follower = Follower()
         nothing: Any = None
+        follower: Any = self.follower
         self.policy = replace(made.policy, plugins=(Even({}),) if seed % 2 else ())
         metrics = MasterMetrics("test")
-        self.cycles = Cycles(
-            self.follower, nothing, SystemClock(), JobChanges(), metrics, policy=self.policy, period_s=1.0
-        )
+        self.cycles = Cycles(follower, nothing, SystemClock(), JobChanges(), metrics, policy=self.policy, period_s=1.0)
         self.jobs = self.refused = 0
         self.nodes = {words.split()[0]: notation.node(words.split()) for words in made.nodes}
         self.apply(SetQueues(queues=tuple([notation.queue(words.split()) for words in made.queues])))
@@ -221,8 +220,7 @@ class Life:
 
     @property
     def state(self) -> ClusterState:
-        state: ClusterState = self.follower.state
-        return state
+        return self.follower.state
 
     def apply(self, body: Body, later_ms: int = 1) -> Any:
         outcome, events = apply(self.state, Command(body=body, at_ms=self.state.clock_ms + later_ms))
