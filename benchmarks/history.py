@@ -35,6 +35,7 @@ from gosched.master.history.database import Bounds
 from gosched.master.history.feed import Feed
 from gosched.master.history.recorder import Recorder
 from gosched.master.history.store import HistoryStore
+from gosched.observe.faults import Faults
 from gosched.replication.applier import GC_THRESHOLD
 from gosched.replication.memory import MemoryReplication
 from gosched.wire.batch import encode_batch, encode_command
@@ -91,11 +92,11 @@ def _pair(entries: list[bytes]) -> tuple[float, float]:
 async def _apply(entries: list[bytes], *, recorded: bool) -> float:
     with tempfile.TemporaryDirectory() as folder:
         bounds = Bounds(events=200_000, tasks=1_000_000, jobs=1_000_000, size=1 << 30)
-        store = HistoryStore(Path(folder, "history.db"), bounds)
+        store = HistoryStore(Path(folder, "history.db"), bounds, Faults())
         await store.start()
         member = MemoryReplication("m1")
         if recorded:
-            Recorder(member, store, Feed())
+            Recorder(member, store, Feed(), Faults())
         gc.collect()
         began = time.process_time()
         for entry in entries:

@@ -88,7 +88,8 @@ class Endpoints:
                 told=Recent(clock, kept_s=TOLD_S, most=MAX_TOLD),
                 reasons=lambda: history.reasons,
                 code_flow=code_flow,
-            )
+            ),
+            metrics.faults,
         )
         limits = settings.limits
         rates = Rates(limits.calls_per_second, limits.burst, clock.monotonic_s)
@@ -104,7 +105,7 @@ class Endpoints:
             history=history.service,
         )
         probes = Probes(metrics=metrics, not_ready=not_ready)
-        self._socket = LocalSocket(settings.server.socket) if settings.server.socket else None
+        self._socket = LocalSocket(settings.server.socket, metrics.faults) if settings.server.socket else None
         callers = callers_of(settings, self._socket, access.shared)
         app = make_app(self.http_services, probes, [self.site.router()])
         hosts = Hosts(settings.server.http_hosts, self._advertised_hosts)
@@ -112,8 +113,8 @@ class Endpoints:
         entrance = Entrance(
             app, self.http_services, hosts, metrics, clock, access, self._cluster_id, audit, callers, turns
         )
-        self._http = HttpServer(entrance, key="server.http_addr")
-        self._probes = HttpServer(probe_app(probes), key="server.probe_addr", bounds=FOR_PROBES)
+        self._http = HttpServer(entrance, metrics.faults, key="server.http_addr")
+        self._probes = HttpServer(probe_app(probes), metrics.faults, key="server.probe_addr", bounds=FOR_PROBES)
         self.probe_port = 0
         routing = LeaderRouting(
             leadership,

@@ -6,7 +6,7 @@ Invariant: this is the only place that knows all parts; each part gets what it n
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import structlog
@@ -14,6 +14,7 @@ import structlog
 from gosched import __version__
 from gosched.api.status import BackupStatus
 from gosched.config import ConfigError, MasterSettings
+from gosched.core.state.cluster_state import ClusterState
 from gosched.identity.code_flow import CodeFlow
 from gosched.identity.oidc import OidcVerifier
 from gosched.master.agents.answers import Answers
@@ -117,6 +118,8 @@ class MasterServer:
         round_trip_ms = settings.raft.max_round_trip_ms
         self._masters = Channels(tls, book=book, to_masters=True, round_trip_ms=round_trip_ms, token=token)
         self.metrics = MasterMetrics(__version__)
+        self._faults = self.metrics.faults
+        replication.on_fault = self._faults.caught
         self._audit = AuditTarget(settings, replication.member_id, self.metrics.audit_lost)
         self._spans = open_spans(settings, part="master", instance=replication.member_id, version=__version__)
         self._job_traces = JobTraces(self._spans, replication.member_id) if self._spans else None
@@ -146,8 +149,8 @@ class MasterServer:
         )
         self._secret_keys = SecretKeys(settings.secrets)
         self._secret_opener = SecretOpener(keys=self._secret_keys, tls=settings.tls is not None)
-        self._dispatcher = Dispatcher(replication, self._agents, self._secret_opener, self._leader_traces)
-        self._schedules = Schedules(replication, self._proposals, clock)
+        self._dispatcher = Dispatcher(replication, self._agents, self._secret_opener, self._leader_traces, self._faults)
+        self._schedules = Schedules(replication, self._proposals, clock, self._faults)
         self._keeper = ClockKeeper(replication, self._proposals, self._masters, clock, bound_ms=bound_ms)
         self._levels = FeatureLevels(replication, self._members)
         self._log_level = MasterLogLevel(replication, settings.shown_level)
@@ -171,7 +174,7 @@ class MasterServer:
             OidcVerifier(settings.oidc, now_ms=clock.now_ms, tell=_tell_of_issuer) if settings.oidc else None
         )
         self._access = Access(replication, settings.access, clock.now_ms, self._verifier, shared)
-        self.history = History(replication, self._proposals, self._masters, self._access, settings)
+        self.history = History(replication, self._proposals, self._masters, self._access, settings, self._faults)
         self._clock = clock
         self._archive = open_archive(settings.archive)
         self._scheduler_service = self._make_scheduler_service()
@@ -220,7 +223,7 @@ class MasterServer:
         )
         self.metrics.show(facts.raft, facts.cluster)
         if tls:
-            self.metrics.registry.register(CertificateGauges(tls.expiries))
+            self.metrics.add("certificates", CertificateGauges(tls.expiries))
         replication.follow(self._on_batch)
         replication.watch_role(self._on_role)
 
@@ -258,23 +261,24 @@ class MasterServer:
             self.record,
             self._certified_cluster,
             WaitNotes(self._replication, self._proposals, lambda: self._cycles.explanations, self.history),
+            self._faults,
         )
-        self._work = [
-            asyncio.ensure_future(leader.run()),
-            asyncio.ensure_future(keep_announced(self._replication, self._leadership, self._masters, self.record)),
-            asyncio.ensure_future(self._reload.run()),
-            *([asyncio.ensure_future(self._tls.watch())] if self._tls else []),
-            asyncio.ensure_future(self._secret_keys.run()),
-            asyncio.ensure_future(self._keeper.hear()),
-            asyncio.ensure_future(self._member_control.admit()),
-            asyncio.ensure_future(self._comparison().run()),
-            asyncio.ensure_future(self.history.run()),
-            *([asyncio.ensure_future(self._scheduled.run())] if self._scheduled else []),
-            asyncio.ensure_future(sweep_archive(self._archive, settings.archive, self._replication, self._leadership)),
-        ]
+        record, comparison = self.record, self._comparison()
+        loops: dict[str, Callable[[], Awaitable[None]]] = {
+            "leader": leader.run,
+            "announcement": lambda: keep_announced(self._replication, self._leadership, self._masters, record),
+            "reading of the config": self._reload.run,
+            "keys of secrets": self._secret_keys.run,
+            "clocks of masters": self._keeper.hear,
+            "admission of masters": self._member_control.admit,
+            "comparison of digests": comparison.run,
+            "fetching of history": self.history.run,
+            "archive": lambda: sweep_archive(self._archive, settings.archive, self._replication, self._leadership),
+            **({"certificates": self._tls.watch} if self._tls else {}),
+            **({"backups": self._scheduled.run} if self._scheduled else {}),
+        }
+        self._work = [asyncio.ensure_future(self._faults.keep(part, loop)) for part, loop in loops.items()]
         self.endpoints.site.start()
-        for task in self._work:
-            task.add_done_callback(self._work_ended)
 
     def reload(self) -> None:
         """Read the config again, and take over its queues and quotas; look at the TLS files at once. What came of it
@@ -312,12 +316,6 @@ class MasterServer:
         self._cycles.close()
         if self._spans:
             await asyncio.to_thread(self._spans.close)
-
-    def _work_ended(self, task: asyncio.Task[None]) -> None:
-        """End this master: none of its work ever ends by itself, and without it the master would neither lead nor
-        follow."""
-        if not task.cancelled():
-            self.on_failure(f"internal error, please report it: {task.exception()!r}")
 
     def _make_scheduler_service(self) -> SchedulerService:
         admissions = Admissions(self._replication, self._cycles, self._clock)
@@ -358,7 +356,7 @@ class MasterServer:
             settings=self._settings,
             access=self._access,
             talks=self._dispatcher.talks,
-            answers=Answers(secrets=self._secret_opener, talks=self._dispatcher.talks),
+            answers=Answers(secrets=self._secret_opener, talks=self._dispatcher.talks, faults=self._faults),
         )
 
     def _access_service(self) -> AccessService:
@@ -448,21 +446,35 @@ class MasterServer:
         if problem := self._wrong_cluster():
             self.on_failure(problem)
         if batch.reset:
-            self._counts.reset(state)
-            if self._job_traces:
-                self._job_traces.reset(state)
-            self._changes.touch_all()
+            self._begin_anew(state)
             return
         leading = bool(self._leadership.epoch)
         for applied in batch.commands:
-            self.metrics.take(applied.events, leading=leading)
+            with self._faults.guarded("metrics of events"):
+                self.metrics.take(applied.events, leading=leading)
             if self._job_traces:
-                self._job_traces.take(state, applied.command.at_ms, applied.events)
+                with self._faults.guarded("traces of jobs"):
+                    self._job_traces.take(state, applied.command.at_ms, applied.events)
             if leading:
-                log_events(applied.events, state, revision=applied.revision)
+                with self._faults.guarded("log lines of events"):
+                    log_events(applied.events, state, revision=applied.revision)
         events = [event for applied in batch.commands for event in applied.events]
-        self._counts.take(state, events)
-        self._changes.take(events)
+        try:
+            self._counts.take(state, events)
+        except Exception as error:  # what was counted of the batch is not known
+            self._faults.caught("counts", error)
+            with self._faults.guarded("counts"):
+                self._counts.reset(state)
+        with self._faults.guarded("changes of jobs"):
+            self._changes.take(events)
+
+    def _begin_anew(self, state: ClusterState) -> None:
+        with self._faults.guarded("counts"):
+            self._counts.reset(state)
+        if self._job_traces:
+            with self._faults.guarded("traces of jobs"):
+                self._job_traces.reset(state)
+        self._changes.touch_all()
 
     def _on_role(self, role: Role) -> None:
         if role.part is not Part.LEADER:

@@ -21,6 +21,7 @@ from gosched.core.reasons import WaitReason
 from gosched.core.records.job import JobState
 from gosched.core.records.node import NodeState
 from gosched.observe.counts import ClusterCounts
+from gosched.observe.faults import Faults
 from gosched.observe.sharing import QueueUse
 from gosched.stderr import dropped_lines
 
@@ -100,6 +101,12 @@ class MasterMetrics:
         )
         self._placements = self._counter("placements", "Number of tasks in plans that were proposed")
         self._faults = self._counter("plugin_faults", "Number of cycles that a plugin was switched off in", "plugin")
+        self._planner_bugs = self._counter(
+            "planner_bugs", "Number of times that the planner met a bug, by what it was about", "kind"
+        )
+        self._internal_errors = self._counter(
+            "internal_errors", "Number of exceptions that cost one turn of a part of this master", "part"
+        )
         self._waits = self._histogram(
             "job_queue_wait_seconds", "Seconds from submission to the first placement", "queue", buckets=_WAITS
         )
@@ -132,10 +139,15 @@ class MasterMetrics:
             "http_request_duration_seconds", "Seconds that an HTTP request took", "route", "status"
         )
         self._version = version
+        self.faults = Faults(lambda part: self._internal_errors.labels(part).inc())
 
     def show(self, raft: Callable[[], RaftFacts], cluster: Callable[[], ClusterFacts | None]) -> None:
         """Say where the gauges come from; both are called at each scrape, in the scraper's thread."""
-        self.registry.register(_Gauges(raft, cluster, self._version))
+        self.add("gauges", _Gauges(raft, cluster, self._version, self.faults))
+
+    def add(self, name: str, collector: Collector) -> None:
+        """Show what a collector finds, too; one that raises is left out of that scrape."""
+        self.registry.register(_Guarded(name, collector, self.faults))
 
     def text(self) -> bytes:
         return generate_latest(self.registry)
@@ -180,6 +192,9 @@ class MasterMetrics:
     def refused(self, gangs: int) -> None:
         self._attempts.labels("refused").inc(gangs)
 
+    def planner_bug(self, kind: str) -> None:
+        self._planner_bugs.labels(kind).inc()
+
     def plugin_failed(self, plugin: str) -> None:
         self._faults.labels(plugin).inc()
 
@@ -203,16 +218,47 @@ class MasterMetrics:
         return Histogram(f"gosched_{name}", text, labels, registry=self.registry, buckets=buckets)
 
 
+class _Guarded(Collector):
+    """A collector whose exceptions cost what it has not yet collected."""
+
+    def __init__(self, name: str, collector: Collector, faults: Faults) -> None:
+        self._name = name
+        self._collector = collector
+        self._faults = faults
+
+    def collect(self) -> Iterable[Metric]:
+        with self._faults.guarded(f"metrics of {self._name}"):
+            yield from self._collector.collect()
+
+    def describe(self) -> Iterable[Metric]:
+        return ()  # registering must not collect: the sources are not ready then
+
+
 class _Gauges(Collector):
     """Gauges that are read at each scrape, so that none outlives what it describes."""
 
-    def __init__(self, raft: Callable[[], RaftFacts], cluster: Callable[[], ClusterFacts | None], version: str) -> None:
+    def __init__(
+        self,
+        raft: Callable[[], RaftFacts],
+        cluster: Callable[[], ClusterFacts | None],
+        version: str,
+        faults: Faults,
+    ) -> None:
         self._raft = raft
         self._cluster = cluster
         self._version = version
+        self._faults = faults
 
     def collect(self) -> Iterable[Metric]:
         yield _gauge("build_info", "Always 1; the label has the version", ("version",), [((self._version,), 1)])
+        with self._faults.guarded("metrics of raft"):
+            yield from self._of_raft()
+        with self._faults.guarded("metrics of the cluster"):
+            cluster = self._cluster()
+            if cluster is not None:
+                yield from _of_cluster(cluster)
+
+    def _of_raft(self) -> Iterable[Metric]:
         raft = self._raft()
         yield _gauge("raft_is_leader", "1 on the leader, 0 elsewhere", (), [((), int(raft.is_leader))])
         yield _gauge("raft_term", "Number of the term in Raft", (), [((), raft.term)])
@@ -237,12 +283,6 @@ class _Gauges(Collector):
             (),
             [((), raft.feature_level)],
         )
-        cluster = self._cluster()
-        if cluster is not None:
-            yield from _of_cluster(cluster)
-
-    def describe(self) -> Iterable[Metric]:
-        return ()  # registering must not collect: the sources are not ready then
 
 
 def _of_cluster(cluster: ClusterFacts) -> Iterable[Metric]:

@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Protocol
+from typing import ParamSpec, Protocol
 
 from gosched.core.commands.command import Command
 from gosched.core.events import Event
 from gosched.core.outcome import Outcome
 from gosched.core.state.cluster_state import ClusterState
+
+P = ParamSpec("P")
 
 
 class Part(Enum):
@@ -76,6 +78,19 @@ class AppliedBatch:
 Observer = Callable[["ClusterState", AppliedCommand], None]
 
 
+def listening(listener: Callable[P, None], on_fault: Callable[[str, Exception], None]) -> Callable[P, None]:
+    """Return the listener so that its exceptions cost nobody but itself: the log is applied, whoever cannot follow."""
+    name = f"listener {getattr(listener, '__qualname__', type(listener).__name__)}"
+
+    def listen(*args: P.args, **named: P.kwargs) -> None:
+        try:
+            listener(*args, **named)
+        except Exception as error:  # of whatever kind: it is a bug of the listener, and is told
+            on_fault(name, error)
+
+    return listen
+
+
 class ChangeRefused(Exception):
     """A change of the members did not begin; with `again` it may when it is asked again."""
 
@@ -94,6 +109,9 @@ class ProposalFailed(Exception):
 
 class Replication(Protocol):
     """A member of the replicated log."""
+
+    #: Is told what listeners and observers raise: the listener's name, and the exception.
+    on_fault: Callable[[str, Exception], None]
 
     @property
     def state(self) -> ClusterState: ...

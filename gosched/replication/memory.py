@@ -15,7 +15,7 @@ from gosched.core.features import NEWEST_LEVEL
 from gosched.core.outcome import Outcome
 from gosched.core.state.cluster_state import ClusterState
 from gosched.replication.applier import Applier
-from gosched.replication.interface import AppliedBatch, ChangeRefused, Observer, Part, ProposalFailed, Role
+from gosched.replication.interface import AppliedBatch, ChangeRefused, Observer, Part, ProposalFailed, Role, listening
 from gosched.wire.batch import encode_batch, encode_command
 
 
@@ -56,6 +56,7 @@ class MemoryReplication:
         self._role_listeners: list[Callable[[Role], None]] = []
         self._role = Role()
         self.cut_off = False
+        self.on_fault: Callable[[str, Exception], None] = lambda name, error: None
 
     @property
     def state(self) -> ClusterState:
@@ -102,13 +103,16 @@ class MemoryReplication:
         return self.state.revision
 
     def follow(self, listener: Callable[[AppliedBatch], None]) -> None:
-        self._listeners.append(listener)
+        self._listeners.append(listening(listener, self._fault))
 
     def observe(self, observer: Observer) -> None:
-        self._applier.observers.append(observer)
+        self._applier.observers.append(listening(observer, self._fault))
 
     def watch_role(self, listener: Callable[[Role], None]) -> None:
-        self._role_listeners.append(listener)
+        self._role_listeners.append(listening(listener, self._fault))
+
+    def _fault(self, name: str, error: Exception) -> None:
+        self.on_fault(name, error)
 
     def say_alive(self) -> None:
         pass

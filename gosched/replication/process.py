@@ -37,6 +37,7 @@ from gosched.replication.interface import (
     ProposalFailed,
     ReplicaFailed,
     Role,
+    listening,
 )
 from gosched.replication.peer_messages import REGULAR
 from gosched.replication.replica_config import ReplicaConfig
@@ -78,6 +79,7 @@ class ProcessReplication:
         self._started = asyncio.Event()
         self._closing = False
         self.on_failure: Callable[[str], None] = lambda detail: None
+        self.on_fault: Callable[[str, Exception], None] = lambda name, error: None
 
     @property
     def state(self) -> ClusterState:
@@ -105,13 +107,13 @@ class ProcessReplication:
         return self._process.pid if self._process else 0
 
     def follow(self, listener: Callable[[AppliedBatch], None]) -> None:
-        self._listeners.append(listener)
+        self._listeners.append(listening(listener, self._fault))
 
     def observe(self, observer: Observer) -> None:
-        self._applier.observers.append(observer)
+        self._applier.observers.append(listening(observer, self._fault))
 
     def watch_role(self, listener: Callable[[Role], None]) -> None:
-        self._role_listeners.append(listener)
+        self._role_listeners.append(listening(listener, self._fault))
 
     async def start(self) -> None:
         ours, theirs = socket.socketpair()
@@ -209,6 +211,9 @@ class ProcessReplication:
             return failed
         return self.state.revision
 
+    def _fault(self, name: str, error: Exception) -> None:
+        self.on_fault(name, error)
+
     # Out to the replica
 
     def _send_entry(self, number: int, commands: Sequence[log_pb2.Command]) -> None:
@@ -226,7 +231,10 @@ class ProcessReplication:
     async def _keep_saying_alive(self) -> None:
         """Tells the replica that this loop turns: a leader whose front stands still must give up the lead."""
         while not self._closing:
-            self.say_alive()
+            try:
+                self.say_alive()
+            except Exception as error:  # of whatever kind: without a sign of life a leader gives up the lead
+                self._fault("signs of life", error)
             await asyncio.sleep(_ALIVE_S)
 
     def _send(self, frame: raft_pb2.ReplicaFrame) -> None:

@@ -17,15 +17,20 @@ from gosched.scheduling.plugins.calls import Plugins
 from gosched.scheduling.policy import Policy
 from gosched.scheduling.snapshot.task_requests import PendingGang
 from gosched.scheduling.snapshot.view import View
+from gosched.scheduling.suspects import Kind, Stumble, Suspect, raised
 
 
-def schedule(view: View, policy: Policy, now_ms: int, seed: int) -> Plan:
+def schedule(view: View, policy: Policy, now_ms: int, seed: int, stumble: Stumble = raised) -> Plan:
     """Look at windows, repairs and reservations first; then at every other pending gang once, each time at one of the
     queue furthest below its share: it starts, or others are evicted for it, or it waits and, if it is among the first,
-    gets a reserved start."""
+    gets a reserved start.
+
+    `stumble` is told what the cycle raised at. If it does not raise, the cycle goes on in order to find more of that
+    kind, and its plan is of no use: what was half done for one gang is counted for all that follow.
+    """
     plan = Plan(revision=view.revision, planned_at_ms=now_ms, seed=seed)
     plugins = Plugins(view, policy.plugins, policy.runner)
-    state = CycleState(view, policy, plugins, plan)
+    state = CycleState(view, policy, plugins, plan, stumble)
     limits, explainer = state.limits, state.explainer
     prefilter, starter, waits = state.prefilter, state.starter, state.waits
     usage = QueueUsage(view, limits, now_ms)
@@ -36,27 +41,36 @@ def schedule(view: View, policy: Policy, now_ms: int, seed: int) -> Plan:
     reservations = {**state.keep_reservations(), **state.reserve_deadlines()}
     waiting: list[PendingGang] = []
     for pending in view.pending:
-        if pending.job_id not in reservations:
-            waiting.append(pending)
-        elif reserved := reservations[pending.job_id]:
-            plan.explanations[pending.job_id] = explanation.reserved(explainer.of(pending), reserved.reservation)
-        else:
-            usage.take(pending, dict(pending.charge))
+        try:
+            if pending.job_id not in reservations:
+                waiting.append(pending)
+            elif reserved := reservations[pending.job_id]:
+                plan.explanations[pending.job_id] = explanation.reserved(explainer.of(pending), reserved.reservation)
+            else:
+                usage.take(pending, dict(pending.charge))
+        except Exception as error:
+            stumble(Suspect(Kind.JOB, pending.job_id), error)
 
     for lines in bands(view.queues, waiting, policy, plugins, now_ms):
         order = DrfOrder(lines, usage.shares, usage.used)
         while (gang := order.next()) is not None:
-            shape = limits.shape(gang, plugins)
-            if why := prefilter.why_not_now(gang, shape):
-                plan.explanations[gang.job_id] = why
-                order.passed()
-            elif placement := starter.start(gang, shape):
-                charge = placed_charge(gang, placement)
+            placement = None
+            try:
+                shape = limits.shape(gang, plugins)
+                if why := prefilter.why_not_now(gang, shape):
+                    plan.explanations[gang.job_id] = why
+                elif placement := starter.start(gang, shape):
+                    charge = placed_charge(gang, placement)
+                    if policy.strict:  # the next band goes on where this one ends
+                        usage.take(gang, charge)
+                else:
+                    plan.explanations[gang.job_id] = waits.wait(gang, shape)
+            except Exception as error:
+                placement = None
+                stumble(Suspect(Kind.JOB, gang.job_id), error)
+            if placement is not None:
                 order.placed(charge)
-                if policy.strict:  # the next band goes on where this one ends
-                    usage.take(gang, charge)
             else:
-                plan.explanations[gang.job_id] = waits.wait(gang, shape)
                 order.passed()
     state.replan_broken_reservations()
     plan.faults = tuple(plugins.faults)

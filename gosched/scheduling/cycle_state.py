@@ -38,12 +38,13 @@ from gosched.scheduling.replanning import Replanner
 from gosched.scheduling.reservations import ReservationKeeper
 from gosched.scheduling.snapshot.occupancy import Occupants
 from gosched.scheduling.snapshot.view import View
+from gosched.scheduling.suspects import Stumble, raised
 
 
 class CycleState:
     """What `schedule` and the queries work with."""
 
-    def __init__(self, view: View, policy: Policy, plugins: Plugins, plan: Plan) -> None:
+    def __init__(self, view: View, policy: Policy, plugins: Plugins, plan: Plan, stumble: Stumble = raised) -> None:
         now_ms, seed = plan.planned_at_ms, plan.seed
         self.limits = limits = QueueLimits(view)
         plain = FreeCapacity(view.nodes)
@@ -82,11 +83,15 @@ class CycleState:
             self.start_after_evictions,
             now_ms,
         )
-        keeper = ReservationKeeper(view, policy, plan, limits, starts, start_reserved, self.reserver, replanner)
-        deadlines = DeadlineReserver(view, plan, limits, shape_of, self.starter, self.earliest_start, self.reserver)
+        keeper = ReservationKeeper(
+            view, policy, plan, limits, starts, start_reserved, self.reserver, replanner, stumble
+        )
+        deadlines = DeadlineReserver(
+            view, plan, limits, shape_of, self.starter, self.earliest_start, self.reserver, stumble
+        )
 
-        self.clear_windows = partial(clear_windows, view, starts.windows, plan, budget, decisions)
-        self.repair_gangs = partial(repair_gangs, view, occupants, views, budget, feasibility, decisions, seed)
+        self.clear_windows = partial(clear_windows, view, starts.windows, plan, budget, decisions, stumble)
+        self.repair_gangs = partial(repair_gangs, view, occupants, views, budget, feasibility, decisions, seed, stumble)
         self.keep_reservations = keeper.keep
         self.reserve_deadlines = deadlines.reserve
         self.replan_broken_reservations = replanner.replan_broken

@@ -14,6 +14,7 @@ from gosched.scheduling.plan import Plan
 from gosched.scheduling.policy import Policy
 from gosched.scheduling.replanning import Replanner
 from gosched.scheduling.snapshot.view import View
+from gosched.scheduling.suspects import Kind, Stumble, Suspect
 
 MAX_LOOKED_AT = 64  # reservations in each cycle, besides the oldest, which might begin earlier
 
@@ -51,6 +52,7 @@ class ReservationKeeper:
         start_reserved: StartReserved,
         reserver: Reserver,
         replanner: Replanner,
+        stumble: Stumble,
     ) -> None:
         self._view = view
         self._policy = policy
@@ -61,6 +63,7 @@ class ReservationKeeper:
         self._start_reserved = start_reserved
         self._reserver = reserver
         self._replanner = replanner
+        self._stumble = stumble
 
     def keep(self) -> dict[str, ReservedStart | None]:
         """Return the reserved start of each gang that had one and still waits; None: it starts in this plan."""
@@ -71,30 +74,40 @@ class ReservationKeeper:
         number = 0
         while number < len(waiting):
             reserved = waiting[number]
-            gang = reserved.gang
-            if self._limits.why_not(gang) or gang.not_before_ms > self._now_ms:
-                self._withdraw(reserved)
-                del waiting[number]
-                continue
-            allowance = self._limits.allowance(gang)
-            if self._start_reserved.start(reserved, allowance):
-                started[gang.job_id] = None
-                del waiting[number]
-                waiting = self._replanner.fit_together(waiting)
-            elif not self._holds(reserved):  # it is moved first, and then those that came later beside it
-                rest = waiting[number:]
-                for other in rest:
-                    self._reserver.remove(other)
-                found = self._replanner.replan(reserved)
-                waiting[number:] = [*([found] if found else []), *self._replanner.add_one_by_one(rest[1:])]
-                number += found is not None
-            else:
-                waiting[number] = reserved if number else self._replanner.earlier(reserved, allowance)
-                number += 1
+            try:
+                waiting, number = self._keep(waiting, number, started)
+            except Exception as error:
+                self._stumble(Suspect(Kind.RESERVATION, reserved.gang.job_id), error)
+                waiting = [other for other in waiting if other is not reserved]
         self._improve(waiting)
         for reserved in waiting:
             self._reserver.count(reserved)
         return {**started, **{reserved.gang.job_id: reserved for reserved in waiting}}
+
+    def _keep(
+        self, waiting: list[ReservedStart], number: int, started: dict[str, ReservedStart | None]
+    ) -> tuple[list[ReservedStart], int]:
+        """Start, keep, move or withdraw the one of this number. Return those that wait, and the number of the next."""
+        reserved = waiting[number]
+        gang = reserved.gang
+        if self._limits.why_not(gang) or gang.not_before_ms > self._now_ms:
+            self._withdraw(reserved)
+            del waiting[number]
+            return waiting, number
+        allowance = self._limits.allowance(gang)
+        if self._start_reserved.start(reserved, allowance):
+            started[gang.job_id] = None
+            del waiting[number]
+            return self._replanner.fit_together(waiting), number
+        if self._holds(reserved):
+            waiting[number] = reserved if number else self._replanner.earlier(reserved, allowance)
+            return waiting, number + 1
+        rest = waiting[number:]  # it is moved first, and then those that came later beside it
+        for other in rest:
+            self._reserver.remove(other)
+        found = self._replanner.replan(reserved)
+        waiting[number:] = [*([found] if found else []), *self._replanner.add_one_by_one(rest[1:])]
+        return waiting, number + (found is not None)
 
     def _improve(self, waiting: list[ReservedStart]) -> None:
         """Move some of the reserved starts, which are ordered by age, to earlier moments. The seed draws where to

@@ -11,6 +11,7 @@ from gosched.config import Listen
 from gosched.core.limits import MAX_STATE_BYTES
 from gosched.master.http.protocol import TRANSPORT
 from gosched.master.http.server import HttpServer
+from gosched.observe.faults import Faults
 from tests.master import http_client
 from tests.master.harness import SUCCEEDED, Front, agent, one_master, spec, two_masters, until
 
@@ -36,7 +37,7 @@ def test_the_body_of_an_answer_does_not_wait_until_its_head_is_acknowledged() ->
             await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
             await send({"type": "http.response.body", "body": b"ok"})
 
-        server = HttpServer(application, key="test")
+        server = HttpServer(application, Faults(), key="test")
         port = await server.start(Listen(host="127.0.0.1", port=0), None)
         try:
             assert (await http_client.get(f"127.0.0.1:{port}", "/")).text == "ok"

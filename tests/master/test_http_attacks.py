@@ -17,6 +17,7 @@ from gosched.master.http import entrance, protocol, server
 from gosched.master.http.connections import Bounds
 from gosched.master.http.origin import Hosts
 from gosched.master.http.server import HttpServer
+from gosched.observe.faults import Faults
 from tests.master import http_client
 from tests.master.harness import LIMIT_S, Front, one_master, until
 
@@ -184,7 +185,7 @@ async def serving(front: Front, size: int) -> AsyncIterator[tuple[str, int, list
         audit,
         Callers(),
     )
-    running = HttpServer(inside, key="test")
+    running = HttpServer(inside, Faults(), key="test")
     port = await running.start(Listen(host="127.0.0.1", port=0), None)
     try:
         yield "127.0.0.1", port, took

@@ -28,6 +28,7 @@ from gosched.core.records.access import AccessRole, Binding
 from gosched.core.spec.isolation import Isolation
 from gosched.master.api.local_socket import LocalSocket, SocketBounds
 from gosched.master.base.local_accounts import Credentials, LocalAccounts
+from gosched.observe.faults import Faults
 from gosched.wire.codec import to_message
 from gosched.wire.v1 import access_pb2, access_pb2_grpc, scheduler_pb2, scheduler_pb2_grpc, types_pb2
 from tests.master.harness import LIMIT_S, Front, front, one_master, spec, submission, two_masters, until
@@ -265,7 +266,7 @@ def test_with_tls_a_certificate_has_no_name_of_an_account_or_of_an_issuer(tmp_pa
 
 @contextlib.asynccontextmanager
 async def echoing(path: Path, **bounds: Any) -> AsyncIterator[LocalSocket]:
-    opened = LocalSocket(str(path), SocketBounds(**bounds))
+    opened = LocalSocket(str(path), Faults(), SocketBounds(**bounds))
     writers = []
 
     async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -399,7 +400,7 @@ def test_a_dead_masters_socket_is_replaced_and_a_living_one_or_a_file_is_refused
             assert served
             writer.close()
             with pytest.raises(ConfigError, match=r"server.socket: another master listens on .*/s: give each its own"):
-                LocalSocket(str(path))
+                LocalSocket(str(path), Faults())
         assert list(place.iterdir()) == []
         with socket.socket(socket.AF_UNIX) as living:
             living.bind(str(path))
@@ -414,7 +415,7 @@ def test_a_dead_masters_socket_is_replaced_and_a_living_one_or_a_file_is_refused
 
 
 async def _refused(path: Path, words: str) -> None:
-    opened = LocalSocket(str(path))
+    opened = LocalSocket(str(path), Faults())
     with pytest.raises(ConfigError, match=words):
         await opened.open()
     await opened.close()
@@ -428,9 +429,9 @@ def test_a_directory_in_which_others_can_write_is_refused(place: Path, mode: int
 
     async def story() -> None:
         with pytest.raises(ConfigError, match=r"other users can write in .*/run .*chmod go-w .*/run"):
-            LocalSocket(str(folder / "s"))
+            LocalSocket(str(folder / "s"), Faults())
         with pytest.raises(ConfigError, match=r"none cannot be used .*make it for the account of this master"):
-            LocalSocket(str(place / "none" / "s"))
+            LocalSocket(str(place / "none" / "s"), Faults())
 
     asyncio.run(story())
 

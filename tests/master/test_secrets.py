@@ -18,6 +18,7 @@ from gosched.core.spec.secret_use import SecretUse
 from gosched.master.agents.dispatch import MAX_SECRET_BYTES, Dispatcher
 from gosched.master.agents.secret_opener import MAX_BYTES, NEEDS_TLS, NotYet, SecretOpener
 from gosched.master.base.secret_keys import SecretKeys
+from gosched.observe.faults import Faults
 from gosched.wire.codec import to_message
 from gosched.wire.secret_keys import Keyring, new_key_line, parse_keyring
 from gosched.wire.secret_seal import seal, unseal
@@ -339,11 +340,11 @@ def test_starts_with_many_secrets_go_in_several_messages_and_what_waits_for_a_km
     ids = [*c.state.allocations]
     replication: Any = SimpleNamespace(state=c.state)
     channels: Any = None
-    sends = Dispatcher(replication, channels, secrets=SecretOpener(keys=ring(), tls=True))
+    sends = Dispatcher(replication, channels, SecretOpener(keys=ring(), tls=True), None, Faults())
     requests = list(sends._start_requests(ids))
     assert [order.allocation_id for request in requests for order in request.orders] == ids
     assert all(len(request.orders) == len(request.secrets) > 0 for request in requests)
     assert len(requests) == 3
     assert max(request.ByteSize() for request in requests) < MAX_SECRET_BYTES + (1 << 20)
-    waits = Dispatcher(replication, channels, secrets=SecretOpener(keys=ring(None), tls=True))
+    waits = Dispatcher(replication, channels, SecretOpener(keys=ring(None), tls=True), None, Faults())
     assert list(waits._start_requests(ids)) == []

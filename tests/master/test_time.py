@@ -16,6 +16,7 @@ from gosched.master.base.clock import StateClock, SystemClock
 from gosched.master.base.proposals import Proposals
 from gosched.master.jobs import admission
 from gosched.master.jobs.schedules import Schedules
+from gosched.observe.faults import Faults
 from gosched.scheduling.queries.deadline_admission import Admission
 from gosched.wire.v1 import scheduler_pb2
 from tests.master.clock import MINUTE_MS, Ahead
@@ -184,7 +185,9 @@ def test_the_index_of_schedules_follows_the_events_and_looks_at_no_other_job() -
     async def story() -> None:
         async with one_master() as master:
             clock = StateClock(SystemClock(), masters=1, bound_ms=1000)
-            index = Schedules(master.replication, Proposals(master.replication, clock, lambda seconds: None), clock)
+            index = Schedules(
+                master.replication, Proposals(master.replication, clock, lambda seconds: None), clock, Faults()
+            )
             master.replication.follow(lambda batch: index.take(e for done in batch.commands for e in done.events))
             plain = (await master.submit(spec("plain"))).job_id
             parent = (await master.submit(nightly())).job_id

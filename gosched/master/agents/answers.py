@@ -17,6 +17,7 @@ from gosched.master.agents.orders import Orders, stop_order
 from gosched.master.agents.reconcile import Verdict
 from gosched.master.agents.secret_opener import NotYet, SecretOpener
 from gosched.master.agents.talks import Talks
+from gosched.observe.faults import Faults
 from gosched.wire.codec import to_message
 from gosched.wire.v1 import node_pb2, worker_pb2
 
@@ -27,6 +28,7 @@ MAX_START_BYTES = 1024 * 1024  # of start orders in one answer; the others follo
 class Answers:
     secrets: SecretOpener
     talks: Talks
+    faults: Faults
     orders: Orders = field(default_factory=Orders)
 
     def make(
@@ -75,9 +77,12 @@ class Answers:
                 continue
             try:
                 secrets = self.secrets.of(state, state.allocations[allocation_id], by_way_of=by_way_of)
+                order = to_message(self.orders.start(state, state.allocations[allocation_id]), worker_pb2.TaskOrder)
             except NotYet:
                 continue
-            order = to_message(self.orders.start(state, state.allocations[allocation_id]), worker_pb2.TaskOrder)
+            except Exception as error:  # a bug that one order meets: the node gets its lease and the others
+                self.faults.caught("orders", error)
+                continue
             size += order.ByteSize()
             answer.start.append(order)
             if secrets is not None:

@@ -23,6 +23,7 @@ from gosched.master.agents.orders import Orders, stop_order
 from gosched.master.agents.secret_opener import NotYet, SecretOpener
 from gosched.master.agents.talks import Talks
 from gosched.master.base.channels import Channels
+from gosched.observe.faults import Faults
 from gosched.observe.tracing import now_ns
 from gosched.observe.tracing_leader import LeaderTraces
 from gosched.replication.interface import Replication
@@ -52,11 +53,13 @@ class Dispatcher:
         replication: Replication,
         channels: Channels,
         secrets: SecretOpener,
-        traces: LeaderTraces | None = None,
+        traces: LeaderTraces | None,
+        faults: Faults,
     ) -> None:
         self._replication = replication
         self._channels = channels
         self._traces = traces
+        self._faults = faults
         self._secrets = secrets
         #: What agents have been told, and have said.
         self.talks = Talks()
@@ -135,6 +138,8 @@ class Dispatcher:
                     await self._send(node_id, due, worker_pb2_grpc.WorkerServiceStub(channel))
                 except grpc.aio.AioRpcError as error:
                     log.info("orders not delivered; the next heartbeat brings them", node=node_id, why=error.details())
+                except Exception as error:  # a bug that one order meets: the next heartbeat brings the others
+                    self._faults.caught("orders", error)
 
     async def _send(self, node_id: str, due: _Due, stub: Any) -> None:
         node = self._state.nodes.get(node_id)
@@ -185,15 +190,20 @@ class Dispatcher:
             if not self._has_state(allocation_id):
                 continue
             allocation = self._state.allocations[allocation_id]
+            order = worker_pb2.TaskOrder()
             try:
                 secrets = self._secrets.of(self._state, allocation)
+                fill(self._orders.start(self._state, allocation), order)
             except NotYet:
+                continue
+            except Exception as error:  # a bug that one order meets
+                self._faults.caught("orders", error)
                 continue
             size = secrets.ByteSize() if secrets is not None else 0
             if held + size > MAX_SECRET_BYTES and request.orders:
                 yield request
                 request, held = worker_pb2.StartTasksRequest(), 0
-            fill(self._orders.start(self._state, allocation), request.orders.add())
+            request.orders.append(order)
             if secrets is not None:
                 request.secrets.append(secrets)
             held += size

@@ -29,6 +29,8 @@ async def explain_job(state: ClusterState, job_id: str, cycles: Cycles, status: 
     position = 0
     if job.id in state.pending and why is not None:
         position = cycles.position(job.id)
+    elif (bug := cycles.bug(job.id)) is not None:
+        why = bug
     elif (known := wait_reason(state, job)) is not None:
         why = WaitExplanation(code=known[0], message=known[1])
     else:

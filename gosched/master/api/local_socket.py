@@ -23,6 +23,7 @@ import structlog
 from gosched.master.base.cancel import cancel_all
 from gosched.master.base.local_accounts import Credentials, LocalAccounts, LocalUser, NotSeen, credentials_of
 from gosched.master.base.socket_file import SocketFile
+from gosched.observe.faults import Faults
 
 MAX_CONNECTIONS = 512
 MAX_PER_ACCOUNT = 64
@@ -51,11 +52,12 @@ class LocalSocket:
     """The socket at a path. It is taken at once, so that one in use is known before anything else starts; `open` lets
     callers in."""
 
-    def __init__(self, path: str, bounds: SocketBounds = SocketBounds()) -> None:
+    def __init__(self, path: str, faults: Faults, bounds: SocketBounds = SocketBounds()) -> None:
         """Raises ConfigError."""
         self._file = SocketFile(path)
         self._inner = f"{self._file.private}/grpc"
         self._bounds = bounds
+        self._faults = faults
         self._accounts = LocalAccounts()
         self._room = asyncio.Semaphore(bounds.connections)
         self._open: Counter[int] = Counter()  # connections of each uid
@@ -85,7 +87,8 @@ class LocalSocket:
     async def open(self) -> None:
         """Let callers in. Raises ConfigError."""
         self._listening = self._file.listen()
-        self._accepting = asyncio.ensure_future(self._accept(self._listening))
+        listening = self._listening
+        self._accepting = asyncio.ensure_future(self._faults.keep("local socket", lambda: self._accept(listening)))
 
     async def close_door(self) -> None:
         """Let nobody in any more."""

@@ -17,6 +17,7 @@ from gosched.master.history.fetching import HistoryFetch
 from gosched.master.history.recorder import NotedReason, Recorder
 from gosched.master.history.service import HistoryService
 from gosched.master.history.store import HistoryStore
+from gosched.observe.faults import Faults
 from gosched.replication.interface import Replication
 
 FILE = "history.db"
@@ -30,12 +31,13 @@ class History:
         masters: Channels,
         access: Access,
         settings: MasterSettings,
+        faults: Faults,
     ) -> None:
         kept = settings.history
         bounds = Bounds(events=kept.max_events, tasks=kept.max_tasks, jobs=kept.max_jobs, size=kept.max_bytes)
-        self.store = HistoryStore(Path(settings.data_dir, FILE), bounds)
+        self.store = HistoryStore(Path(settings.data_dir, FILE), bounds, faults)
         self.feed = Feed()
-        self._recorder = Recorder(replication, self.store, self.feed)
+        self._recorder = Recorder(replication, self.store, self.feed, faults)
         self._fetch = HistoryFetch(replication, self.store, masters)
         self.service = HistoryService(
             replication=replication, proposals=proposals, store=self.store, feed=self.feed, access=access

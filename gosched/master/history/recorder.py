@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import structlog
-
 from gosched.core.commands.jobs import Action, ControlJob
 from gosched.core.events import Event, JobChanged, JobFrozen, WaitReasonNoted
 from gosched.core.outcome import Accepted
@@ -18,15 +16,14 @@ from gosched.core.reasons import WaitReason
 from gosched.core.records.job import Job, JobState
 from gosched.core.state.cluster_state import ClusterState
 from gosched.master.history.database import Database
-from gosched.master.history.derive import Derived, derive
+from gosched.master.history.derive import derive
 from gosched.master.history.feed import Feed
 from gosched.master.history.job_events import WAITS
 from gosched.master.history.kinds import Kind
 from gosched.master.history.rows import EVENTS
 from gosched.master.history.store import HistoryStore
+from gosched.observe.faults import Faults
 from gosched.replication.interface import AppliedBatch, AppliedCommand, Replication
-
-log = structlog.get_logger()
 
 # The newest of these tells whether a job still waits for the reason that was noted last.
 _OF_WAITING = (
@@ -60,10 +57,11 @@ class NotedReason:
 class Recorder:
     """`reasons`: by the job's id, for jobs that live only."""
 
-    def __init__(self, replication: Replication, store: HistoryStore, feed: Feed) -> None:
+    def __init__(self, replication: Replication, store: HistoryStore, feed: Feed, faults: Faults) -> None:
         self._replication = replication
         self._store = store
         self._feed = feed
+        self._faults = faults
         self._reasons: dict[str, NotedReason] = {}
         replication.observe(self._take)
         replication.follow(self._on_batch)
@@ -83,14 +81,17 @@ class Recorder:
                 self._reasons.setdefault(job_id, reason)
 
     def _take(self, state: ClusterState, applied: AppliedCommand) -> None:
-        for event in applied.events:
-            self._note(event, applied.at_ms)
-        self._note_hold(state, applied)
+        with self._faults.guarded("wait reasons in history"):
+            for event in applied.events:
+                self._note(event, applied.at_ms)
+            self._note_hold(state, applied)
         if state.cluster_id != self._store.cluster:
             self._belong_to(state.cluster_id)
         if applied.revision <= self._store.span.last:
             return  # it is written already
-        derived = _derived(state, applied)
+        derived = None
+        with self._faults.guarded("history"):  # it then lacks what the command did
+            derived = derive(state, applied)
         self._store.put(applied.revision, derived)
         self._feed.add(applied.revision, derived.events if derived else ())
 
@@ -136,17 +137,6 @@ class Recorder:
             }
             self._store.skip_to(state.revision)
             self._feed.reset(max(state.revision, self._store.span.last))
-
-
-def _derived(state: ClusterState, applied: AppliedCommand) -> Derived | None:
-    """Derive; a bug in it costs events, never the master."""
-    try:
-        return derive(state, applied)
-    except Exception:
-        log.error(
-            "the history lacks what a command did: a bug, please report it", revision=applied.revision, exc_info=True
-        )
-        return None
 
 
 def _holds(reason: NotedReason, job: Job | None) -> bool:

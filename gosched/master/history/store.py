@@ -23,6 +23,7 @@ from gosched.master.history.database import Bounds, Database, opened, set_aside
 from gosched.master.history.derive import Derived
 from gosched.master.history.rows import Row, Table, rows_of
 from gosched.master.history.span import Span
+from gosched.observe.faults import Faults
 
 FLUSH_S = 0.25  # the longest that what was derived is not written
 MAX_WAITING = 50_000  # commands whose rows are not written yet; more are not kept, and fetched later
@@ -36,9 +37,10 @@ T = TypeVar("T")
 class HistoryStore:
     """`written`: the last revision that reads see."""
 
-    def __init__(self, path: Path, bounds: Bounds) -> None:
+    def __init__(self, path: Path, bounds: Bounds, faults: Faults) -> None:
         self._path = path
         self._bounds = bounds
+        self._faults = faults
         self._database: Database | None = None
         self.span = Span()
         self.written = 0
@@ -60,7 +62,7 @@ class HistoryStore:
         self._database = await self._in_thread(lambda: opened(self._path, self._bounds))
         self.span = self._database.span
         self.written = self.span.last
-        self._work = [asyncio.ensure_future(self._run())]
+        self._work = [asyncio.ensure_future(self._faults.keep("history writer", self._run))]
 
     async def stop(self) -> None:
         """Write what is left, and close the file."""
@@ -159,9 +161,12 @@ class HistoryStore:
         waiting, self._waiting = self._waiting, []
         upto, span, cluster = self.span.last, self.span.to_json(), self.cluster
         try:
-            pruned = await self._in_thread(lambda: database.write(_rows(waiting), span, cluster))
+            pruned = await self._in_thread(lambda: database.write(self._rows(waiting), span, cluster))
         except sqlite3.Error as error:
             await self._failed(database, error, upto)
+        except Exception as error:  # of whatever kind: it is a bug, and is told
+            self._faults.caught("history writer", error)
+            self.span.lose(self.written, upto)
         else:
             if self._fails:
                 log.info("the history is written again", since_revision=self.span.first)
@@ -188,7 +193,9 @@ class HistoryStore:
     async def _in_thread(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
-
-def _rows(waiting: Sequence[Derived]) -> Iterator[tuple[Table, Row]]:
-    for derived in waiting:
-        yield from rows_of(derived)
+    def _rows(self, waiting: Sequence[Derived]) -> Iterator[tuple[Table, Row]]:
+        for derived in waiting:
+            rows: list[tuple[Table, Row]] = []
+            with self._faults.guarded("history writer"):  # what one command did is missing then
+                rows = [*rows_of(derived)]
+            yield from rows

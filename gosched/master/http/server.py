@@ -20,6 +20,7 @@ from gosched.config import ConfigError, Listen
 from gosched.master.base.cancel import cancel_all
 from gosched.master.http.connections import Bounds, Connections, default_bounds
 from gosched.master.http.protocol import KEEP_ALIVE_S, Connection
+from gosched.observe.faults import Faults
 from gosched.wire.tls_watch import TlsWatch
 
 BACKLOG = 1024
@@ -30,9 +31,10 @@ MAX_HEADER_BYTES = 32 * 1024
 
 
 class HttpServer:
-    def __init__(self, app: ASGIApp, *, key: str, bounds: Bounds | None = None) -> None:
+    def __init__(self, app: ASGIApp, faults: Faults, *, key: str, bounds: Bounds | None = None) -> None:
         """`key`: the setting of its address, for errors."""
         self._key = key
+        self._faults = faults
         self._state = ServerState()
         self._config = Config(
             app,
@@ -60,8 +62,10 @@ class HttpServer:
         if tls:
             tls.follow(self._connections.renew)
         self._work = [
-            asyncio.ensure_future(self._connections.accept(bound, tls, guests=guests)),
-            asyncio.ensure_future(self._tick()),
+            asyncio.ensure_future(
+                self._faults.keep("HTTP connections", lambda: self._connections.accept(bound, tls, guests=guests))
+            ),
+            asyncio.ensure_future(self._faults.keep("HTTP connections", self._tick)),
         ]
         return int(bound.getsockname()[1])
 

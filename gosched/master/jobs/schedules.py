@@ -18,8 +18,10 @@ from gosched.core.outcome import Rejected
 from gosched.core.records.job import Job, JobState
 from gosched.core.state.cluster_state import ClusterState
 from gosched.master.base.clock import Clock
+from gosched.master.base.errors import ApiError
 from gosched.master.base.ids import new_job_id
 from gosched.master.base.proposals import Proposals
+from gosched.observe.faults import Faults
 from gosched.replication.interface import Replication
 
 CHECK_S = 1.0
@@ -28,10 +30,11 @@ log = structlog.get_logger()
 
 
 class Schedules:
-    def __init__(self, replication: Replication, proposals: Proposals, clock: Clock) -> None:
+    def __init__(self, replication: Replication, proposals: Proposals, clock: Clock, faults: Faults) -> None:
         self._replication = replication
         self._proposals = proposals
         self._clock = clock
+        self._faults = faults
         self._live: dict[str, str] = {}  # by job id; what was last said about a run that could not be started
 
     @property
@@ -55,9 +58,15 @@ class Schedules:
         """Start runs until it is cancelled."""
         while True:
             now_ms = max(self._clock.now_ms(), self._state.clock_ms)
-            for job in [self._state.jobs[job_id] for job_id in self._live]:
-                if _is_due(job, now_ms):
-                    await self._start(job, now_ms, epoch)
+            for job_id in [*self._live]:
+                try:
+                    job = self._state.jobs[job_id]
+                    if _is_due(job, now_ms):
+                        await self._start(job, now_ms, epoch)
+                except ApiError:  # the lead is lost
+                    raise
+                except Exception as error:  # a bug that one schedule meets
+                    self._faults.caught("schedules", error)
             await asyncio.sleep(CHECK_S)
 
     async def _start(self, job: Job, now_ms: int, epoch: int) -> None:

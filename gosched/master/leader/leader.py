@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from functools import partial
 
 import structlog
 
@@ -16,7 +17,7 @@ from gosched.core.amounts import duration_text
 from gosched.core.commands.cluster import OpenEpoch, PassTime, SetFeatureLevel, SetQueues
 from gosched.core.commands.jobs import DropFinishedJobs
 from gosched.core.commands.nodes import MarkNodeDead
-from gosched.core.events import ClockSet, NodeChanged
+from gosched.core.events import ClockSet, Event, NodeChanged
 from gosched.core.features import NEWEST_LEVEL, FeatureLevel
 from gosched.core.outcome import Rejected
 from gosched.core.records.master import Master
@@ -39,6 +40,7 @@ from gosched.master.jobs.schedules import Schedules
 from gosched.master.leader.reload import differs, taken_from
 from gosched.master.planning.cycles import Cycles
 from gosched.master.planning.eviction_watch import EvictionWatch
+from gosched.observe.faults import Faults
 from gosched.replication.interface import AppliedBatch, Replication
 
 RETRY_S = 0.1
@@ -69,6 +71,7 @@ class Leader:
         me: Master,
         cluster_id: str,
         notes: WaitNotes,
+        faults: Faults,
     ) -> None:
         """`cluster_id`: the id of a cluster that this master founds; empty: one is made that no other cluster has."""
         self._replication = replication
@@ -87,13 +90,15 @@ class Leader:
         self._me = me
         self._cluster_id = cluster_id or new_cluster_id()
         self._notes = notes
+        self._faults = faults
         self._left_over = asyncio.Event()  # there are follow-ups
         self._judges_from_s = 0.0  # by the monotonic clock
         self._epoch = 0  # that this leader's copies (columns, leases, orders) are kept for
         replication.follow(self._on_batch)
 
     async def run(self) -> None:
-        """Lead whenever this master is the leader, until it is cancelled."""
+        """Lead whenever this master is the leader, until it is cancelled. What fails for another reason than a loss of
+        the lead costs one turn of one loop."""
         while True:
             while not self._leadership.is_raft_leader:
                 await self._leadership.change()
@@ -120,13 +125,15 @@ class Leader:
             log.info("leading", epoch=epoch, revision=self._state.revision)
             await self._until_deposed(
                 epoch,
-                self._cycles.run(epoch),
-                self._schedules.run(epoch),
-                self._pass_time(epoch),
-                self._keeper.keep_up(epoch),
-                self._watch_nodes(epoch),
-                self._drop_finished(epoch),
-                self._notes.run(epoch),
+                {
+                    "cycles": self._cycles.run,
+                    "schedules": self._schedules.run,
+                    "timers": self._pass_time,
+                    "clock of the state": self._keeper.keep_up,
+                    "leases": self._watch_nodes,
+                    "retention": self._drop_finished,
+                    "wait reasons": self._notes.run,
+                },
             )
         finally:
             self._end(epoch)
@@ -143,8 +150,10 @@ class Leader:
                 self._leases.wait_for(node.id, node.away_ms / 1000)
         self._usage.begin()
         self._cycles.reset()
-        self._schedules.reset()
-        self._dispatcher.begin(epoch)
+        with self._faults.guarded("schedules"):
+            self._schedules.reset()
+        with self._faults.guarded("orders"):  # heartbeats bring what is not told now
+            self._dispatcher.begin(epoch)
         self._leadership.opened(epoch)
 
     def _end(self, epoch: int) -> None:
@@ -155,8 +164,10 @@ class Leader:
         self._dispatcher.end()
         self._cycles.forget()
 
-    async def _until_deposed(self, epoch: int, *work: Awaitable[None]) -> None:
-        tasks = [asyncio.ensure_future(w) for w in work]
+    async def _until_deposed(self, epoch: int, work: Mapping[str, Callable[[int], Awaitable[None]]]) -> None:
+        """Do the work until another epoch is open. Raises ApiError."""
+        kept = [self._faults.keep(part, partial(loop, epoch), passes=(ApiError,)) for part, loop in work.items()]
+        tasks = [asyncio.ensure_future(loop) for loop in kept]
         try:
             while self._leadership.epoch == epoch:
                 changed = asyncio.ensure_future(self._leadership.change())
@@ -175,13 +186,20 @@ class Leader:
         if not self._epoch or self._leadership.epoch != self._epoch:
             return  # deposed in this very batch: what it placed is the next leader's to order
         events = [event for applied in batch.commands for event in applied.events]
-        self._cycles.take(events)
-        self._dispatcher.take(events)
-        self._schedules.take(events)
         if self._state.follow_ups:
             self._left_over.set()
+        self._cycles.take(events)
+        with self._faults.guarded("orders"):
+            self._dispatcher.take(events)
+        with self._faults.guarded("schedules"):
+            self._schedules.take(events)
+        with self._faults.guarded("leases"):
+            self._drop_leases(events)
         for applied in batch.commands:
-            self._evictions.take(applied.events, at_ms=self._state.clock_ms, revision=applied.revision)
+            with self._faults.guarded("evictions"):
+                self._evictions.take(applied.events, at_ms=self._state.clock_ms, revision=applied.revision)
+
+    def _drop_leases(self, events: Sequence[Event]) -> None:
         for event in events:
             if isinstance(event, NodeChanged) and event.after in (NodeState.DEAD, NodeState.UNSPECIFIED):
                 self._leases.drop(event.node_id)

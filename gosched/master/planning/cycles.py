@@ -26,11 +26,13 @@ from gosched.core.events import (
     WindowsChanged,
 )
 from gosched.core.outcome import Accepted, Rejected
+from gosched.core.reasons import WaitReason
 from gosched.core.records.job import JobState
 from gosched.core.records.node import NodeState
 from gosched.core.spec.job_spec import JobSpec
 from gosched.core.state.cluster_state import ClusterState
 from gosched.master.base.clock import Clock
+from gosched.master.base.errors import ApiError
 from gosched.master.base.job_changes import JobChanges
 from gosched.master.base.proposals import Proposals
 from gosched.master.planning.planner import Planner
@@ -48,6 +50,7 @@ from gosched.scheduling.rng_seed import seed_of
 MAX_DOUBLINGS = 10
 RETRY_S = 0.05  # after a gang of a plan was refused: the world had moved on
 MIN_REST_S, MAX_REST_S = 0.01, 0.25  # between two cycles
+RETRY_FAULTS_S = 60.0  # until what could not be read into the view is tried again
 NEVER_MS = 1 << 62
 
 Lines = Mapping[str, Sequence[str]]  # queue -> the jobs that wait in it, in the order in which a cycle looked at them
@@ -84,7 +87,11 @@ class Cycles:
         self._planned = -1  # the revision of the newest plan
         self._refused_in_a_row = 0  # plans
         self._due_ms = NEVER_MS  # when a backoff ends that the newest plan waits for
-        self._planner = Planner(policy)
+        self._planner = Planner(policy, metrics.planner_bug)
+        self._faults = metrics.faults
+        self._is_stale = False  # the builder may not be where the state is
+        self._retry_faults_s = 0.0  # what the builder failed at is tried again then
+        self._told: dict[str, None] = {}  # jobs and nodes of which the log says so already
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="planner")
         self.queries = PlannerQueries(self._thread, self._given)
         # Who waits for an explanation does not wait for a plan; but a plugin is never called by two threads at once.
@@ -97,23 +104,36 @@ class Cycles:
         self._lines: Lines = {}
 
     def reset(self) -> None:
-        self._builder.reset(self._state, at_work=self._replication.say_alive)
+        self._is_stale = True
+        with self._faults.guarded("planner's columns"):
+            self._reset_builder()
         self._planner.reset()
         self._planned = -1
         self._wake.set()
 
     def take(self, events: Iterable[Event]) -> None:
         events = tuple(events)
-        self._builder.apply(self._state, events)
-        if any(could_start_a_job(event) for event in events):
+        if not self._is_stale:
+            try:
+                self._builder.apply(self._state, events)
+            except Exception as error:  # the next cycle begins with new columns
+                self._is_stale = True
+                self._faults.caught("planner's columns", error)
+        if self._is_stale or any(could_start_a_job(event) for event in events):
             self._wake.set()
 
     async def explanation(self, job_id: str) -> Explanation | None:
         """Return the whole explanation as of now; what only a cycle finds out is the newest cycle's. Raises
         ApiError."""
-        whole = await self._explain_queries.ask(
-            lambda view, policy, at_ms, seed: explain_on_request(view, policy, job_id, at_ms)
-        )
+        whole: Explanation | None = None
+        try:
+            whole = await self._explain_queries.ask(
+                lambda view, policy, at_ms, seed: explain_on_request(view, policy, job_id, at_ms)
+            )
+        except ApiError:
+            raise
+        except Exception as error:  # what the newest cycle found is still known
+            self._faults.caught("explanation", error)
         why = self.explanations.get(job_id)
         if why is None or whole is None:
             return whole or why
@@ -126,6 +146,10 @@ class Cycles:
         state = self._state
         limits = limit_warnings(state.queues, state.quotas, state.total, spec)
         return [*limits, *warnings(self._builder.shared_nodes(), spec)]
+
+    def bug(self, job_id: str) -> Explanation | None:
+        """Return what the planner fails at of a job that does not wait; None: nothing."""
+        return self._planner.why(job_id) or self._unread(job_id)
 
     async def run(self, epoch: int) -> None:
         """Run cycles until it is cancelled."""
@@ -143,9 +167,10 @@ class Cycles:
 
     def position(self, job_id: str) -> int:
         """Return the place of a pending job in its queue, 1 is next; 0: the newest cycle did not look at it."""
-        if job_id not in self.explanations:
+        job = self._state.jobs.get(job_id)
+        line = self._lines.get(job.spec.queue, ()) if job is not None else ()
+        if job_id not in line:
             return 0
-        line = self._lines[self._state.jobs[job_id].spec.queue]
         ahead = islice(line, line.index(job_id))
         return 1 + sum(map(self._state.pending.__contains__, ahead))
 
@@ -158,8 +183,38 @@ class Cycles:
         return self._replication.state
 
     def _given(self) -> Given:
+        now_ms = self._now_ms()
+        view, policy = self._planner.given(self._view(), now_ms)
+        return view, policy, now_ms, seed_of(self._state.epoch, view.revision)
+
+    def _view(self) -> View:
+        if self._is_stale:
+            self._reset_builder()
+        now_s = self._clock.monotonic_s()
+        if self._builder.faults and now_s >= self._retry_faults_s:
+            self._retry_faults_s = now_s + RETRY_FAULTS_S
+            self._builder.retry(self._state)
         view = self._builder.view(self._state)
-        return view, self._policy, self._now_ms(), seed_of(self._state.epoch, view.revision)
+        for name, error in self._builder.faults.items():
+            if name not in self._told:
+                self._told[name] = None
+                self._metrics.planner_bug("node" if name in self._state.nodes else "job")
+                log.error("the planner cannot read this, please report it", name=name, exc_info=error)
+        self._told = {name: None for name in self._told if name in self._builder.faults}
+        return view
+
+    def _reset_builder(self) -> None:
+        self._builder.reset(self._state, at_work=self._replication.say_alive)
+        self._is_stale = False
+
+    def _unread(self, job_id: str) -> Explanation | None:
+        if (error := self._builder.faults.get(job_id)) is None:
+            return None
+        return Explanation(
+            code=WaitReason.PLANNER_BUG,
+            message=f"the planner met a bug with it ({type(error).__name__}): please report it with the leader's log;"
+            f" it is tried again every {RETRY_FAULTS_S:.0f} s, or when it has changed",
+        )
 
     def _now_ms(self) -> int:
         return max(self._clock.now_ms(), self._state.clock_ms)
@@ -188,8 +243,10 @@ class Cycles:
                 waiting=len(plan.explanations),
                 accepted=committed,
             )
-            self._traces.planned(self._state, plan.gangs, cycle)
-        self._explain(plan.explanations)
+            with self._faults.guarded("traces of cycles"):
+                self._traces.planned(self._state, plan.gangs, cycle)
+        unread = {job_id: why for job_id in self._builder.faults if (why := self._unread(job_id)) is not None}
+        self._explain({**plan.explanations, **{j: why for j, why in unread.items() if j in self._state.pending}})
         self._lines = lines
         self.shares = plan.shares
         self._report_faults(plan.faults)
@@ -203,7 +260,7 @@ class Cycles:
 
     async def _make_plan(self, epoch: int) -> tuple[Plan, Lines]:
         started = self._clock.monotonic_s()
-        view = self._builder.view(self._state)
+        view = self._view()
         viewed = self._clock.monotonic_s()
         plan, lines = await asyncio.get_running_loop().run_in_executor(
             self._thread, self._plan, view, self._now_ms(), seed_of(epoch, view.revision)

@@ -48,6 +48,7 @@ from gosched.master.web.security import HEADERS, page_headers
 from gosched.master.web.sources import Sources
 from gosched.master.web.static_files import PREFIX, StaticFiles, read_files
 from gosched.master.web.trends import Trends
+from gosched.observe.faults import Faults
 
 #: The parts of the site, in the order of the navigation.
 SECTIONS = (
@@ -72,8 +73,9 @@ MAX_KEPT = 128
 class Site:
     """The pages of one master."""
 
-    def __init__(self, sources: Sources) -> None:
+    def __init__(self, sources: Sources, faults: Faults) -> None:
         self._sources = sources
+        self._faults = faults
         self._files = StaticFiles(read_files())
         self._rendering = Rendering(self._files)
         self._changes = Changes(sources.replication, sources.access)
@@ -109,7 +111,7 @@ class Site:
         return self._sources.trends
 
     def start(self) -> None:
-        self._work = [asyncio.ensure_future(self._sources.trends.run())]
+        self._work = [asyncio.ensure_future(self._faults.keep("trends", self._sources.trends.run))]
 
     async def stop(self) -> None:
         self._changes.stop()

@@ -9,6 +9,7 @@ from gosched.scheduling.preemption.eviction_rules import EvictionBudget
 from gosched.scheduling.preemption.gang_repair import repaired
 from gosched.scheduling.snapshot.occupancy import Occupants
 from gosched.scheduling.snapshot.view import View
+from gosched.scheduling.suspects import Kind, Stumble, Suspect
 
 
 def repair_gangs(
@@ -19,11 +20,15 @@ def repair_gangs(
     feasibility: Feasibility,
     decisions: Decisions,
     seed: int,
+    stumble: Stumble,
 ) -> None:
     """Give each broken gang its old nodes again, and others for what was lost; one for which there are none waits."""
     for gang in view.repairs:
-        holder = view.holders[gang.job_id]
-        base = capacity_views.avoiding_reserved_nodes(gang, budget.longest_grace_ms)
-        placement = repaired(gang, holder, occupants(), base, feasibility, seed)
-        if placement is not None:
-            decisions.restart(gang, holder, placement)
+        try:
+            holder = view.holders[gang.job_id]
+            base = capacity_views.avoiding_reserved_nodes(gang, budget.longest_grace_ms)
+            placement = repaired(gang, holder, occupants(), base, feasibility, seed)
+            if placement is not None:
+                decisions.restart(gang, holder, placement)
+        except Exception as error:
+            stumble(Suspect(Kind.REPAIR, gang.job_id), error)

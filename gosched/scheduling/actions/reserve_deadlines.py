@@ -12,6 +12,7 @@ from gosched.scheduling.fairness.queue_limits import QueueLimits
 from gosched.scheduling.plan import Plan
 from gosched.scheduling.snapshot.task_requests import PendingGang
 from gosched.scheduling.snapshot.view import View
+from gosched.scheduling.suspects import Kind, Stumble, Suspect
 
 
 class DeadlineReserver:
@@ -26,6 +27,7 @@ class DeadlineReserver:
         starter: Starter,
         earliest_start: EarliestStart,
         reserver: Reserver,
+        stumble: Stumble,
     ) -> None:
         self._view = view
         self._plan = plan
@@ -34,6 +36,7 @@ class DeadlineReserver:
         self._starter = starter
         self._earliest_start = earliest_start
         self._reserver = reserver
+        self._stumble = stumble
 
     def reserve(self) -> dict[str, ReservedStart | None]:
         """Return the new reserved start of each such gang; None: it starts in this plan. A gang that cannot meet its
@@ -42,16 +45,22 @@ class DeadlineReserver:
         for gang in self._view.pending:
             if not gang.deadline_promised or gang.joins or gang.job_id in self._view.reservations:
                 continue
-            if gang.not_before_ms > self._plan.planned_at_ms or self._limits.why_not(gang):
-                continue
-            allowance = self._limits.allowance(gang)
-            if self._starter.start(gang, self._shape_of(gang)):
-                found[gang.job_id] = None
-                continue
-            latest = gang.deadline_ms - gang.span_ms
-            start = self._earliest_start.find(gang, self._plan.seed, allowance, before_ms=latest + 1)
-            if start is None:
-                self._plan.withdraw(gang.job_id)
-            else:
-                found[gang.job_id] = self._reserver.reserve(gang, start, for_deadline=True)
+            try:
+                self._reserve(gang, found)
+            except Exception as error:
+                self._stumble(Suspect(Kind.JOB, gang.job_id), error)
         return found
+
+    def _reserve(self, gang: PendingGang, found: dict[str, ReservedStart | None]) -> None:
+        if gang.not_before_ms > self._plan.planned_at_ms or self._limits.why_not(gang):
+            return
+        allowance = self._limits.allowance(gang)
+        if self._starter.start(gang, self._shape_of(gang)):
+            found[gang.job_id] = None
+            return
+        latest = gang.deadline_ms - gang.span_ms
+        start = self._earliest_start.find(gang, self._plan.seed, allowance, before_ms=latest + 1)
+        if start is None:
+            self._plan.withdraw(gang.job_id)
+        else:
+            found[gang.job_id] = self._reserver.reserve(gang, start, for_deadline=True)

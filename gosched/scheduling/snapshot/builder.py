@@ -1,6 +1,7 @@
 """Keeps the columns and records of a view up to date, at the cost of what changed, on the thread that owns the state.
 
-Invariant: after `apply` of all events the columns equal those of a `reset`.
+Invariant: after `apply` of all events the columns equal those of a `reset`. What a bug keeps out of the view, a job or
+what is free on a node, is named in `faults`, and tried again with its next change or when `retry` says so.
 """
 
 from __future__ import annotations
@@ -60,6 +61,8 @@ class ViewBuilder:
         self._holders: dict[str, RunningGang] = {}
         self._repairs: dict[str, PendingGang] = {}
         self._changed_jobs: dict[str, None] = {}  # jobs whose tasks or fence changed since the newest view
+        #: Ids of jobs and nodes that are not in the view as they should be, each with the exception.
+        self.faults: dict[str, Exception] = {}
 
     def reset(self, state: ClusterState, at_work: Callable[[], None] = lambda: None) -> None:
         """Begin anew with a state. `at_work` is called now and then: many live jobs take seconds."""
@@ -67,7 +70,7 @@ class ViewBuilder:
         self._refresh_nodes(state, list(state.nodes))
         self._gangs, self._demand, self._avoided = {}, {}, Counter()
         self._live, self._workload = {}, Counter()
-        self._holders, self._repairs = {}, {}
+        self._holders, self._repairs, self.faults = {}, {}, {}
         live = [job.id for job in state.jobs.values() if not job.state.is_final]
         self._changed_jobs = dict.fromkeys(live)
         for first in range(0, len(live), JOBS_AT_ONCE):
@@ -101,6 +104,14 @@ class ViewBuilder:
         self._refresh_load(state, [node for node in loaded if node not in changed])
         self._refresh_gangs(state, jobs)
 
+    def retry(self, state: ClusterState) -> None:
+        """Try again what is named in `faults`, which is bounded by what there is."""
+        again, self.faults = self.faults, {}
+        jobs = [job_id for job_id in again if job_id in state.jobs]
+        self._changed_jobs.update(dict.fromkeys(jobs))
+        self._refresh_gangs(state, jobs)
+        self._refresh_nodes(state, [node_id for node_id in again if node_id in state.nodes])
+
     def view(self, state: ClusterState) -> View:
         self._refresh_holders(state)
         return View(
@@ -115,14 +126,14 @@ class ViewBuilder:
             running=state.counts.running.copy(),
             demand={queue: wanted.copy() for queue, wanted in self._demand.items()},
             workload={kind: count for kind, count in self._workload.items() if count},
-            avoided={name: _nodes_of(state, name) for name in sorted(self._avoided)},
+            avoided={name: self._nodes_of(state, name) for name in sorted(self._avoided)},
             label_counts=self._label_counts.copy(),
             holders=self._holders.copy(),
             fenced=tuple([gang for job_id in state.fences if (gang := self._holders.get(job_id)) and gang.fenced]),
             repairs=tuple(self._repairs.values()),
             reservations=state.reservations.copy(),
             windows=tuple(state.windows.values()),
-            freed_soon={node: _freed_soon(state, node) for node in state.fenced.placements},
+            freed_soon=self._freed_soon(state),
         )
 
     def shared_nodes(self) -> NodeColumns:
@@ -131,11 +142,45 @@ class ViewBuilder:
             self._shared = self.nodes.frozen()
         return self._shared
 
+    def _nodes_of(self, state: ClusterState, name: str) -> tuple[str, ...]:
+        try:
+            return _nodes_of(state, name)
+        except Exception as error:  # whoever keeps away from the job keeps away from all nodes
+            self.faults[name] = error
+            return tuple(self.nodes.ids)
+
+    def _freed_soon(self, state: ClusterState) -> dict[str, FreedSoon]:
+        found: dict[str, FreedSoon] = {}
+        for node_id in state.fenced.placements:
+            try:
+                found[node_id] = _freed_soon(state, node_id)
+            except Exception as error:  # nothing is counted on there
+                self.faults[node_id] = error
+        return found
+
     def _refresh_nodes(self, state: ClusterState, node_ids: Sequence[str]) -> None:
         if not node_ids:
             return
         self._shared = None
         self._insert_rows(sorted(set(node_ids).difference(self.nodes.ids)))
+        try:
+            self._fill_rows(state, node_ids)
+        except Exception:  # one of them is to blame
+            for node_id in node_ids:
+                try:
+                    self._fill_rows(state, [node_id])
+                except Exception as error:
+                    self._close(node_id, error)
+
+    def _close(self, node_id: str, error: Exception) -> None:
+        """Let nothing start on a node that cannot be read."""
+        nodes, row = self.nodes, self.nodes.row(node_id)
+        nodes.ready[row] = False
+        nodes.capacity[row] = nodes.free[row] = 0
+        nodes.gpu_free[row] = 0
+        self.faults[node_id] = error
+
+    def _fill_rows(self, state: ClusterState, node_ids: Sequence[str]) -> None:
         nodes = self.nodes
         records = [state.nodes[node_id] for node_id in node_ids]
         self._add_columns(records)
@@ -159,6 +204,8 @@ class ViewBuilder:
         for name, column in nodes.custom.items():
             capacity[:, column] = [dict(r.capacity.custom).get(name, 0) for r in records]
         nodes.capacity[rows] = capacity
+        for node_id in node_ids:
+            self.faults.pop(node_id, None)
         self._refresh_load(state, node_ids)
 
     def _insert_rows(self, new: Sequence[str]) -> None:
@@ -229,7 +276,10 @@ class ViewBuilder:
 
     def _refresh_load(self, state: ClusterState, node_ids: Sequence[str]) -> None:
         for node_id in node_ids:  # mostly the one or two of a task that came or went: numbers cost less than arrays
-            self._refresh_load_of(state, node_id, self.nodes.row(node_id))
+            try:
+                self._refresh_load_of(state, node_id, self.nodes.row(node_id))
+            except Exception as error:
+                self._close(node_id, error)
 
     def _refresh_load_of(self, state: ClusterState, node_id: str, row: int) -> None:
         nodes, record = self.nodes, state.nodes[node_id]
@@ -261,24 +311,35 @@ class ViewBuilder:
     def _refresh_holders(self, state: ClusterState) -> None:
         for job_id in self._changed_jobs:
             self._repairs.pop(job_id, None)
-            job = state.jobs.get(job_id)
-            gang = running_gang(state, job) if job is not None and not job.state.is_final else None
-            if job is None or gang is None:
-                self._holders.pop(job_id, None)
-                continue
-            self._holders[job_id] = gang
-            if gang.lost_member and gang.is_stopping and job_id not in state.fences:
-                self._repairs[job_id] = pending_gang(next_attempt(job))
+            self._holders.pop(job_id, None)
+            try:
+                self._refresh_holder(state, job_id)
+            except Exception as error:
+                self.faults[job_id] = error
         self._changed_jobs = {}
+
+    def _refresh_holder(self, state: ClusterState, job_id: str) -> None:
+        job = state.jobs.get(job_id)
+        gang = running_gang(state, job) if job is not None and not job.state.is_final else None
+        if job is None or gang is None:
+            return
+        self._holders[job_id] = gang
+        if gang.lost_member and gang.is_stopping and job_id not in state.fences:
+            self._repairs[job_id] = pending_gang(next_attempt(job))
 
     def _refresh_gangs(self, state: ClusterState, job_ids: Iterable[str]) -> None:
         for job_id in job_ids:
             self._remove_gang(job_id)
-            self._count_workload(state.jobs.get(job_id), job_id)
-            if job_id in state.pending:
-                job = state.jobs[job_id]
-                running = job.state is JobState.RUNNING
-                self._add_gang(pending_gang(job, state.tasks_of(job) if running else ()))
+            self.faults.pop(job_id, None)
+            try:
+                self._count_workload(state.jobs.get(job_id), job_id)
+                if job_id in state.pending:
+                    job = state.jobs[job_id]
+                    running = job.state is JobState.RUNNING
+                    self._add_gang(pending_gang(job, state.tasks_of(job) if running else ()))
+            except Exception as error:
+                self._gangs.pop(job_id, None)
+                self.faults[job_id] = error
 
     def _count_workload(self, job: Job | None, job_id: str) -> None:
         """Count the job in the workload once, as long as it lives."""
@@ -309,8 +370,18 @@ def _holders_on(state: ClusterState, node_id: str) -> dict[str, None]:
 
 
 def next_attempt(job: Job) -> Job:
-    """Return the job as it will be once all its tasks have ended."""
-    return replace(job, state=JobState.PENDING, intent=JobIntent.RUN, attempt=job.attempt + 1, active=0, running=0)
+    """Return the job as it will be once all its tasks have ended. Where its next attempt wants more tasks than are
+    wanted now, those come later: a repair places no more than are wanted while it is planned."""
+    initial = job.spec.gang.initial_tasks
+    return replace(
+        job,
+        state=JobState.PENDING,
+        intent=JobIntent.RUN,
+        attempt=job.attempt + 1,
+        active=0,
+        running=0,
+        scaled_to=min(initial, job.wanted) if initial else job.scaled_to,
+    )
 
 
 def _freed_soon(state: ClusterState, node_id: str) -> FreedSoon:

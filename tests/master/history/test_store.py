@@ -15,6 +15,7 @@ from gosched.master.history.derive import Derived
 from gosched.master.history.queries import EventFilter, events_after, newest_events
 from gosched.master.history.span import Span
 from gosched.master.history.store import HistoryStore
+from gosched.observe.faults import Faults
 
 BOUNDS = Bounds(events=1_000, tasks=1_000, jobs=1_000, size=1 << 30)
 ANY = EventFilter()
@@ -26,7 +27,7 @@ def one(revision: int, events: int = 1, message: str = "") -> Derived:
 
 
 async def opened(path: Path, bounds: Bounds = BOUNDS) -> HistoryStore:
-    store = HistoryStore(path / "history.db", bounds)
+    store = HistoryStore(path / "history.db", bounds, Faults())
     await store.start()
     return store
 
