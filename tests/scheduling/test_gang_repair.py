@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gosched.core.commands.jobs import Action, ControlJob
 from gosched.core.records.job import JobState
 from gosched.scheduling import Policy
 from tests.scheduling.support.tables import World, begin
@@ -121,6 +122,75 @@ def test_an_elastic_gang_is_repaired_with_as_many_tasks_as_have_room() -> None:
     world.expect("gang b c | repair gang", RACKS)
 
 
+FIVE = """
+        nodes
+          a  4cpu
+          b  4cpu
+          c  4cpu
+          d  4cpu
+          e  4cpu
+"""
+
+
+def test_a_gang_that_was_scaled_down_is_repaired_as_small_though_the_surplus_still_stops() -> None:
+    world = begin(f"""{FIVE}
+        jobs
+          gang   yields since=1h : 2..4x 4cpu  on a b c d
+          other  : 1x 4cpu
+    """)
+    world.do(ControlJob(job_id="gang", action=Action.SCALE, tasks=2))
+    assert states_of(world, "gang") == ["PLACED", "PLACED", "STOPPING", "STOPPING"]
+    world.kill("a")
+    world.expect("gang b c | repair gang\nother e", RACKS)
+    world.expect("", RACKS)  # d is free only once the whole gang has stopped
+    world.stop()
+    assert nodes_of(world, "gang") == ["b", "c"]
+    gang = world.state.jobs["gang"]
+    assert (gang.state, gang.attempt, gang.active, gang.wanted) == (JobState.RUNNING, 2, 2, 2)
+
+
+def test_the_place_of_a_surplus_task_that_stops_is_as_good_as_any_for_a_lost_member() -> None:
+    world = begin("""
+        nodes
+          a  4cpu rack=r1
+          b  4cpu rack=r1
+          c  4cpu rack=r1
+        jobs
+          gang   yields since=1h : 2..3x 4cpu in:rack  on a b c
+    """)
+    world.do(ControlJob(job_id="gang", action=Action.SCALE, tasks=2))
+    world.kill("b")
+    world.expect("gang a c | repair gang", RACKS)
+
+
+def test_a_gang_whose_tasks_are_in_other_groups_than_it_wants_next_is_repaired() -> None:
+    world = begin(f"""{FIVE}
+        jobs
+          gang   yields since=1h : 1..2x 4cpu | 1..2x 4cpu  on a b c d
+    """)
+    world.do(ControlJob(job_id="gang", action=Action.SCALE, tasks=3))
+    assert states_of(world, "gang") == ["PLACED", "PLACED", "PLACED", "STOPPING"]
+    world.kill("b")
+    world.expect("gang a d c | repair gang", RACKS)
+
+
+def test_what_a_gang_gave_to_another_is_not_taken_for_its_repair() -> None:
+    world = begin("""
+        nodes
+          a  4cpu
+          b  4cpu
+          c  4cpu
+        jobs
+          gang  yields since=1h : 2..3x 4cpu  on a b c
+          high  priority=9 : 1x 4cpu
+    """)
+    world.expect("high c | preempt gang/2")
+    world.kill("a")
+    world.expect("")  # c is high's as soon as the task there has stopped
+    world.stop()
+    assert nodes_of(world, "high") == ["c"]
+
+
 def test_whoever_was_evicted_for_another_gang_is_not_repaired() -> None:
     world = begin("""
         nodes
@@ -159,3 +229,7 @@ def test_the_loss_of_a_fenced_node_ends_the_fence_and_the_gang_is_placed_anew() 
 def nodes_of(world: World, job_id: str) -> list[str]:
     tasks = world.state.tasks_of(world.state.jobs[job_id])
     return [task.node_id for task in tasks if task.state.is_active and task.state.name != "STOPPING"]
+
+
+def states_of(world: World, job_id: str) -> list[str]:
+    return [task.state.name for task in world.state.tasks_of(world.state.jobs[job_id])]

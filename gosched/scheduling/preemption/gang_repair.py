@@ -1,11 +1,15 @@
 """A gang that lost members with a node starts again where it ran: the others keep their nodes, the lost ones get new
 places in the same domain, and ranks follow the topology anew.
 
+What the gang holds is not what it wants: it may have been scaled down, and tasks beyond that still stop. They end before
+the gang starts again, so it takes their places like those of any other member, and needs no more ranks than it wants.
+
 Invariant: a gang is repaired in place or not at all; one that cannot be waits for a placement like any other.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from gosched.core.commands.plans import GangPlacement
@@ -30,11 +34,15 @@ def repaired(
 ) -> GangPlacement | None:
     """Return the gang's next placement; None: it does not fit in place."""
     nodes = base.capacity.nodes
-    kept = [held for held in holder.holdings if _may_stay(held, holder, nodes)]
+    kept = [_to_keep(holder, group, request, nodes) for group, request in enumerate(gang.requests)]
     capacity = base.after(occupied.freed(occupied.tasks_of(gang.job_id)))
-    if kept:
-        capacity.lose(occupied.freed(occupied.tasks_of(gang.job_id, [held.rank for held in kept])))
-    tasks = [TaskPlacement(rank=h.rank, node_id=h.node_id, gpus=h.gpus, cpus=h.cpus) for h in kept]
+    if staying := [held.rank for own in kept for held in own]:
+        capacity.lose(occupied.freed(occupied.tasks_of(gang.job_id, staying)))
+    tasks = [
+        TaskPlacement(rank=rank, node_id=held.node_id, gpus=held.gpus, cpus=held.cpus)
+        for request, own in zip(gang.requests, kept, strict=True)
+        for rank, held in zip(request.ranks, own, strict=False)
+    ]
     if missing := _missing(gang, kept):
         found = place(missing, capacity, feasibility.with_capacity(capacity), seed)
         if found is not None:
@@ -44,27 +52,28 @@ def repaired(
     return GangPlacement(job_id=gang.job_id, attempt=gang.attempt, tasks=_renewed(gang, tasks, feasibility))
 
 
+def _to_keep(holder: RunningGang, group: int, request: TaskRequest, nodes: NodeColumns) -> list[Holding]:
+    """Return the places that the group keeps: no more than it wants tasks, those of the lowest ranks first."""
+    return [held for held in holder.holdings if held.group == group and _may_stay(held, holder, nodes)][: request.count]
+
+
 def _may_stay(held: Holding, holder: RunningGang, nodes: NodeColumns) -> bool:
     """Return whether the node takes work and none of the task's GPUs is bad."""
     ready = bool(nodes.ready[nodes.rows([held.node_id])].all())
     return ready and len(held.gpus) == -(-holder.each[held.group].gpu_millis // MILLI)
 
 
-def _missing(gang: PendingGang, kept: list[Holding]) -> PendingGang | None:
-    """Return the gang of the members that are to be placed beside those that stay."""
-    there = {held.rank for held in kept}
-    requests: list[TaskRequest] = []
-    for request in gang.requests:
-        ranks = tuple([rank for rank in request.ranks if rank not in there])
-        if ranks:
-            requests.append(replace(request, ranks=ranks, floor=max(request.floor - (request.count - len(ranks)), 0)))
+def _missing(gang: PendingGang, kept: Sequence[Sequence[Holding]]) -> PendingGang | None:
+    """Return the gang of the members that are to be placed beside those that stay. `kept`: the places of each group."""
+    requests = [
+        replace(request, ranks=request.ranks[len(own) :], floor=max(request.floor - len(own), 0))
+        for request, own in zip(gang.requests, kept, strict=True)
+        if len(own) < request.count
+    ]
     if not requests:
         return None
-    group_of = {rank: request.group for request in gang.requests for rank in request.ranks}
-    return replace(
-        replace_requests(gang, tuple(requests)),
-        placed=tuple([(group_of[held.rank], held.node_id) for held in kept]),
-    )
+    placed = [(request.group, held.node_id) for request, own in zip(gang.requests, kept, strict=True) for held in own]
+    return replace(replace_requests(gang, tuple(requests)), placed=tuple(placed))
 
 
 def _renewed(gang: PendingGang, tasks: list[TaskPlacement], feasibility: Feasibility) -> tuple[TaskPlacement, ...]:

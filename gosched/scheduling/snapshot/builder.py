@@ -309,8 +309,18 @@ def _holders_on(state: ClusterState, node_id: str) -> dict[str, None]:
 
 
 def next_attempt(job: Job) -> Job:
-    """Return the job as it will be once all its tasks have ended."""
-    return replace(job, state=JobState.PENDING, intent=JobIntent.RUN, attempt=job.attempt + 1, active=0, running=0)
+    """Return the job as it will be once all its tasks have ended. Where its next attempt wants more tasks than are
+    wanted now, those come later: a repair places no more than are wanted while it is planned."""
+    initial = job.spec.gang.initial_tasks
+    return replace(
+        job,
+        state=JobState.PENDING,
+        intent=JobIntent.RUN,
+        attempt=job.attempt + 1,
+        active=0,
+        running=0,
+        scaled_to=min(initial, job.wanted) if initial else job.scaled_to,
+    )
 
 
 def _freed_soon(state: ClusterState, node_id: str) -> FreedSoon:

@@ -120,8 +120,10 @@ def running_gang(state: ClusterState, job: Job) -> RunningGang | None:
     groups = {group.name: index for index, group in enumerate(job.spec.groups)}
     tasks = [task for task in state.tasks_of(job) if task.state.is_active] if job.active else []
     held = [(task, state.allocations[task.allocation_id]) for task in tasks]
-    if job.intent is JobIntent.RUN:  # a task that is evicted alone belongs to the fence that it is evicted for
-        held = [(task, allocation) for task, allocation in held if not allocation.evicted_for_fence]
+    lost_member = job.intent is JobIntent.RESTART and job.reason == Reason.NODE_LOST
+    if job.intent is JobIntent.RUN or lost_member:  # what is evicted alone belongs to the fence that it is evicted for
+        own = ("", job.id)
+        held = [(task, allocation) for task, allocation in held if allocation.evicted_for_fence in own]
     holdings = [_holding(state, task, allocation, groups[task.group]) for task, allocation in held]
     fenced = not job.active and fence is not None
     if fenced and fence is not None:
@@ -154,7 +156,7 @@ def running_gang(state: ClusterState, job: Job) -> RunningGang | None:
         deadline_ms=job.deadline_ms if job.deadline_promised else 0,
         span_ms=spec.span_ms,
         is_stopping=job.intent is not JobIntent.RUN,
-        lost_member=job.intent is JobIntent.RESTART and job.reason == Reason.NODE_LOST,
+        lost_member=lost_member,
         fenced=fenced,
     )
 
