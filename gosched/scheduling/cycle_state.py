@@ -86,7 +86,7 @@ class CycleState:
         deadlines = DeadlineReserver(view, plan, limits, shape_of, self.starter, self.earliest_start, self.reserver)
 
         self.clear_windows = partial(clear_windows, view, starts.windows, plan, budget, decisions)
-        self.repair_gangs = partial(repair_gangs, view, occupants, views, budget, feasibility, decisions, seed)
+        self.repair_gangs = partial(repair_gangs, view, occupants, views, budget, feasibility, limits, decisions, seed)
         self.keep_reservations = keeper.keep
         self.reserve_deadlines = deadlines.reserve
         self.replan_broken_reservations = replanner.replan_broken
