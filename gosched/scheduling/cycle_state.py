@@ -91,7 +91,9 @@ class CycleState:
         )
 
         self.clear_windows = partial(clear_windows, view, starts.windows, plan, budget, decisions, stumble)
-        self.repair_gangs = partial(repair_gangs, view, occupants, views, budget, feasibility, decisions, seed, stumble)
+        self.repair_gangs = partial(
+            repair_gangs, view, occupants, views, budget, feasibility, limits, decisions, seed, stumble
+        )
         self.keep_reservations = keeper.keep
         self.reserve_deadlines = deadlines.reserve
         self.replan_broken_reservations = replanner.replan_broken

@@ -104,7 +104,7 @@ def without(given: Given, suspects: Collection[Suspect], now_ms: int) -> Given:
         pending=tuple([gang for gang in view.pending if is_planned(gang)]),
         repairs=tuple([gang for gang in view.repairs if gang.job_id not in repairs]),
         holders={job_id: gang for job_id, gang in view.holders.items() if job_id not in running},
-        fenced=tuple([gang for gang in view.fenced if gang.job_id not in running]),
+        fences=tuple([fence for fence in view.fences if fence.job_id not in running]),
         reservations={job: r for job, r in view.reservations.items() if job not in out[Kind.RESERVATION]},
         accounts=tuple(
             [

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from gosched.core.commands.cluster import SetQuotas
 from gosched.core.commands.jobs import Action, ControlJob
 from gosched.core.records.job import JobState
+from gosched.core.records.tenant import Quota
 from gosched.scheduling import Policy
 from tests.scheduling.support.tables import World, begin
 
@@ -233,3 +235,37 @@ def nodes_of(world: World, job_id: str) -> list[str]:
 
 def states_of(world: World, job_id: str) -> list[str]:
     return [task.state.name for task in world.state.tasks_of(world.state.jobs[job_id])]
+
+
+def test_a_gang_that_is_held_is_not_repaired_again_and_again() -> None:
+    """The state machine refuses it: the gang is not to start again."""
+    world = begin(f"""{NODES}
+        jobs
+          gang  yields since=1h : 2x 4cpu in:rack  on b c
+    """)
+    world.do(ControlJob(job_id="gang", action=Action.HOLD))
+    world.kill("b")
+    world.expect("", RACKS)
+
+
+def test_a_gang_that_holds_more_than_its_tenant_may_by_now_is_not_repaired() -> None:
+    world = begin(f"""{NODES}
+        jobs
+          gang  yields tenant=nlp since=1h : 2x 4cpu in:rack  on b c
+    """)
+    world.do(SetQuotas(quotas=(Quota(tenant="nlp", limit=(("cpu", 4000),)),)))
+    world.kill("b")
+    world.expect("", RACKS)
+
+
+def test_what_a_repair_adds_counts_against_limits_before_it_has_started() -> None:
+    world = begin(f"""
+        quotas
+          nlp cpu=9{NODES}
+        jobs
+          gang  yields tenant=nlp since=1h : 2x 4cpu in:rack  on b c
+    """)
+    world.kill("b")
+    world.expect("gang a c | repair gang", RACKS)
+    world.submit(["next", "tenant=nlp", ":", "1x", "2cpu"])
+    world.expect("next QUOTA quota of tenant nlp: limit of 9 CPUs, 8 used, the job needs 2", RACKS)

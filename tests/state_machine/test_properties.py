@@ -189,7 +189,8 @@ def wrongly_opened(before: FrozenState, state: ClusterState, command: Command) -
     """Nodes that an agent opened though somebody else had closed them."""
     by_operator = isinstance(command.body, ControlNode) and command.body.by is ClosedBy.OPERATOR
     closed = [n for n in before.nodes.values() if n.closed_by in (ClosedBy.OPERATOR, ClosedBy.FAILURES)]
-    return [n.id for n in closed if state.nodes[n.id].closed_by is not n.closed_by and not by_operator]
+    there = [(n, state.nodes[n.id]) for n in closed if n.id in state.nodes]  # the others were removed
+    return [n.id for n, after in there if after.closed_by is not n.closed_by and not by_operator]
 
 
 def wrong_victims(state: ClusterState, before: FrozenState, events: tuple[Event, ...]) -> list[str]:
@@ -258,7 +259,7 @@ def over_limits(state: ClusterState, events: tuple[Event, ...]) -> list[str]:
                     add_to(held, charge_of(a.resources, a.gpu_model))
                     add_to(new, charge_of(a.resources, a.gpu_model) if a in given else {})
             over += [f"{name}: {r}" for r, amount in ceiling.items() if new.get(r) and held[r] > amount]
-            running = [j for j in state.jobs.values() if j.state is JobState.RUNNING
+            running = [j for j in state.jobs.values() if j.state is JobState.RUNNING and not j.spec.is_parent
                        and name in (*lineage(j.spec.queue), j.spec.tenant)]  # fmt: skip
             changed = [e.job_id for e in events if isinstance(e, JobChanged) and e.job_id not in fired]
             started = any(job.id in changed for job in running)

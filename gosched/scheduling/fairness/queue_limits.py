@@ -41,7 +41,7 @@ class QueueLimits:
         self.used_by: dict[tuple[str, str], Amounts] = {}
         tenants: dict[str, Amounts] = {}
         charges = [(queue, tenant, charge_of(held, model)) for (queue, tenant, model), held in view.charges.items()]
-        charges += [(gang.queue, gang.tenant, gang.charge()) for gang in view.fenced]
+        charges += [(fence.queue, fence.tenant, fence.added()) for fence in view.fences]
         for queue, tenant, charge in charges:
             for path in lineage(queue):
                 add_to(self.used.setdefault(path, {}), charge)
@@ -50,6 +50,9 @@ class QueueLimits:
         self.ceilings = ceilings(view.queues, view.total)
         self._queues = {path: self._of_queue(view, path) for path in view.queues}
         self._tenants = {name: self._of_tenant(view, name, tenants.get(name, {})) for name in view.quotas}
+        for fence in view.fences:
+            if fence.starts:
+                self._start(fence.queue, fence.tenant)
         self._has_windows = bool(view.windows)
         self._limits_of: dict[tuple[str, str], list[Limit]] = {}
         all_limits = [*self._queues.values(), *self._tenants.values()]
@@ -142,17 +145,33 @@ class QueueLimits:
             found.append(request.floor + extra)
         return tuple(found)
 
+    def may_restart(self, gang: PendingGang, placement: GangPlacement, held: Amounts, nodes: NodeColumns) -> bool:
+        """Return whether no limit is against a gang that gives back what it holds and starts again."""
+        limits = self.limits_of(gang)
+        charge = _whole_charge(limits, gang, placement, nodes)
+        for limit in limits:
+            left = dict(limit.used)
+            add_to(left, held, -1)
+            if (limit.jobs and limit.running > limit.jobs) or beyond(left, charge, limit.ceiling):
+                return False
+        return True
+
     def take(self, gang: PendingGang, placement: GangPlacement, nodes: NodeColumns) -> None:
         """Count a placement of this cycle."""
         limits = self.limits_of(gang)
         if not limits:
             return
-        charge = placed_charge(gang, placement)
-        if any(name.startswith(MODEL_PREFIX) for limit in limits for name in limit.ceiling):
-            _add_models(charge, gang, placement, nodes)
+        charge = _whole_charge(limits, gang, placement, nodes)
         for limit in limits:
             add_to(limit.used, charge)
             limit.running += not gang.joins
+
+    def _start(self, queue: str, tenant: str) -> None:
+        for path in lineage(queue):
+            if path in self._queues:
+                self._queues[path].running += 1
+        if tenant in self._tenants:
+            self._tenants[tenant].running += 1
 
     def _of_queue(self, view: View, path: str) -> Limit:
         inside = path + "."
@@ -173,6 +192,14 @@ def placed_charge(gang: PendingGang, placement: GangPlacement) -> Amounts:
     for request in gang.requests:
         ranks = frozenset(request.ranks)
         add_to(charge, charge_of_one(request), sum([task.rank in ranks for task in placement.tasks]))
+    return charge
+
+
+def _whole_charge(limits: list[Limit], gang: PendingGang, placement: GangPlacement, nodes: NodeColumns) -> Amounts:
+    """Return what the placed tasks hold, with the models of their GPUs where a limit is on one."""
+    charge = placed_charge(gang, placement)
+    if any(name.startswith(MODEL_PREFIX) for limit in limits for name in limit.ceiling):
+        _add_models(charge, gang, placement, nodes)
     return charge
 
 

@@ -70,12 +70,20 @@ class EvictionBudget:
         if self._view is None:
             return
         view, self._view = self._view, None
+        for queue, charge in view.evicted_alone:
+            self._add(queue, charge, -1)
+        for fence in view.fences:  # once it is a start, with nothing of what is given up for it
+            self._add(fence.queue, fence.charge)
+            self._add(fence.queue, fence.added(), -1)
         for gang in view.holders.values():
-            if gang.is_stopping:  # it is being stopped; fenced gangs are counted already
-                for path in lineage(gang.queue):
-                    add_to(self._used.setdefault(path, {}), gang.charge(), -1)
+            if gang.is_stopping:  # a gang that is repaired has a fence, too
+                self._add(gang.queue, gang.charge(), -1)
             if self.is_evictable(gang):
                 self._lowest[gang.queue] = min(gang.priority, self._lowest.get(gang.queue, gang.priority))
+
+    def _add(self, queue: str, charge: Mapping[str, int], times: int = 1) -> None:
+        for path in lineage(queue):
+            add_to(self._used.setdefault(path, {}), charge, times)
 
     @cached_property
     def longest_grace_ms(self) -> int:
@@ -185,8 +193,7 @@ class EvictionBudget:
             self._victims[job_id] = None
             self._evicted_for[job_id] = (for_job, *self._evicted_for.get(job_id, ()))
             self._by_tenant[victim.gang.tenant] += 1
-            for path in lineage(victim.gang.queue):
-                add_to(self._used.setdefault(path, {}), victim.gang.charge(victim.ranks), -1)
+            self._add(victim.gang.queue, victim.gang.charge(victim.ranks), -1)
 
     def record_start(self, gang: PendingGang, placement: GangPlacement) -> None:
         """Note a start. It is counted when the queues are looked at: most cycles evict nothing."""
@@ -197,9 +204,7 @@ class EvictionBudget:
     def _held(self, path: str) -> Amounts:
         self._count_leaving()
         for gang, placement in self._started:
-            charge = placed_charge(gang, placement)
-            for ancestor in lineage(gang.queue):
-                add_to(self._used.setdefault(ancestor, {}), charge)
+            self._add(gang.queue, placed_charge(gang, placement))
         self._started.clear()
         return self._used.get(path, {})
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from operator import sub
 
@@ -26,11 +26,13 @@ from gosched.core.events import (
     TaskChanged,
 )
 from gosched.core.limits import MAX_GPUS
+from gosched.core.records.fence import Fence
 from gosched.core.records.job import Job, JobIntent, JobState
 from gosched.core.records.node import Node, NodeState
 from gosched.core.records.task import TaskState
 from gosched.core.resources import MILLI, Resources
-from gosched.core.sharing import Amounts, add_to
+from gosched.core.sharing import Amounts, add_to, charge_of
+from gosched.core.spec.job_spec import group_of
 from gosched.core.spec.placement_rules import SELF
 from gosched.core.state.cluster_state import ClusterState
 from gosched.scheduling.snapshot.by_groups import ByGroups, Groups
@@ -39,7 +41,7 @@ from gosched.scheduling.snapshot.devices import device_columns, device_columns_o
 from gosched.scheduling.snapshot.label_counts import LabelCounts
 from gosched.scheduling.snapshot.running_gangs import RunningGang, running_gang
 from gosched.scheduling.snapshot.task_requests import PendingGang, pending_gang
-from gosched.scheduling.snapshot.view import GPU_MODEL, FreedSoon, NodeColumns, TaskKind, View
+from gosched.scheduling.snapshot.view import GPU_MODEL, FencedCharge, FreedSoon, NodeColumns, TaskKind, View
 
 JOBS_AT_ONCE = 1000  # of a reset, between two signs of work
 
@@ -129,7 +131,8 @@ class ViewBuilder:
             avoided={name: self._nodes_of(state, name) for name in sorted(self._avoided)},
             label_counts=self._label_counts.copy(),
             holders=self._holders.copy(),
-            fenced=tuple([gang for job_id in state.fences if (gang := self._holders.get(job_id)) and gang.fenced]),
+            fences=tuple(self._fenced_charges(state)),
+            evicted_alone=tuple(_evicted_alone(state)),
             repairs=tuple(self._repairs.values()),
             reservations=state.reservations.copy(),
             windows=tuple(state.windows.values()),
@@ -148,6 +151,13 @@ class ViewBuilder:
         except Exception as error:  # whoever keeps away from the job keeps away from all nodes
             self.faults[name] = error
             return tuple(self.nodes.ids)
+
+    def _fenced_charges(self, state: ClusterState) -> Iterator[FencedCharge]:
+        for fence in state.fences.values():
+            try:
+                yield _fenced_charge(state, fence)
+            except Exception as error:  # limits do without it, and the state machine keeps them
+                self.faults[fence.job_id] = error
 
     def _freed_soon(self, state: ClusterState) -> dict[str, FreedSoon]:
         found: dict[str, FreedSoon] = {}
@@ -382,6 +392,29 @@ def next_attempt(job: Job) -> Job:
         running=0,
         scaled_to=min(initial, job.wanted) if initial else job.scaled_to,
     )
+
+
+def _fenced_charge(state: ClusterState, fence: Fence) -> FencedCharge:
+    job = state.jobs[fence.job_id]
+    charge: Amounts = {}
+    for placement in fence.tasks:
+        resources = group_of(job.spec, placement.rank).resources
+        add_to(charge, charge_of(resources, state.nodes[placement.node_id].gpu_model))
+    charged: Amounts = {}
+    if job.active and job.intent is not JobIntent.RUN:  # it is repaired
+        for task in state.tasks_of(job):
+            if task.state.is_active and (held := state.allocations[task.allocation_id]).evicted_for_fence == job.id:
+                add_to(charged, charge_of(held.resources, held.gpu_model))
+    starts = job.state is not JobState.RUNNING
+    return FencedCharge(job.id, job.spec.queue, job.spec.tenant, charge, charged, starts)
+
+
+def _evicted_alone(state: ClusterState) -> Iterator[tuple[str, Amounts]]:
+    for node_id in state.fenced.evicting:
+        for allocation in [state.allocations[each] for each in state.node_allocations[node_id]]:
+            job = state.jobs[allocation.job_id]
+            if allocation.evicted_for_fence and job.intent is JobIntent.RUN:
+                yield job.spec.queue, charge_of(allocation.resources, allocation.gpu_model)
 
 
 def _freed_soon(state: ClusterState, node_id: str) -> FreedSoon:

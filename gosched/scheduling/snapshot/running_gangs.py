@@ -79,7 +79,7 @@ class RunningGang:
     span_ms: int
     #: Whether its tasks are being stopped already.
     is_stopping: bool
-    #: Whether it restarts because a node was lost.
+    #: Whether it restarts at once because a node was lost.
     lost_member: bool
     #: Whether it holds only a fence, and no place yet.
     fenced: bool
@@ -156,7 +156,7 @@ def running_gang(state: ClusterState, job: Job) -> RunningGang | None:
         deadline_ms=job.deadline_ms if job.deadline_promised else 0,
         span_ms=spec.span_ms,
         is_stopping=job.intent is not JobIntent.RUN,
-        lost_member=lost_member,
+        lost_member=lost_member and not job.held,
         fenced=fenced,
     )
 

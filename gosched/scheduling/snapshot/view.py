@@ -21,7 +21,7 @@ from gosched.core.records.reservation import Reservation
 from gosched.core.records.tenant import Account, Quota
 from gosched.core.records.window import Window
 from gosched.core.resources import Resources
-from gosched.core.sharing import BUILT_IN
+from gosched.core.sharing import BUILT_IN, Amounts
 from gosched.core.spec.placement_rules import Affinity, Taint
 from gosched.scheduling.snapshot.columns import Column
 from gosched.scheduling.snapshot.labels import NO_VALUE, BoolArray, IntArray, LabelColumns
@@ -197,6 +197,23 @@ class FreedSoon(NamedTuple):
     gpus: Mapping[int, int]
 
 
+class FencedCharge(NamedTuple):
+    """What a fence will hold once it has become a start, by resource name."""
+
+    job_id: str
+    queue: str
+    tenant: str
+    charge: Mapping[str, int]
+    #: The part that is charged already: the gang's own tasks hold it, and end before it starts again.
+    charged: Mapping[str, int]
+    #: Whether one more job will run.
+    starts: bool
+
+    def added(self) -> Amounts:
+        """Return what it adds to what is held now."""
+        return {name: max(amount - self.charged.get(name, 0), 0) for name, amount in self.charge.items()}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
     """The state at one revision, as the planner needs it."""
@@ -227,8 +244,9 @@ class View:
     label_counts: Mapping[tuple[str, str], Mapping[str, int]] = field(default_factory=dict)
     #: Gangs that hold a place or a fence, by job id.
     holders: Mapping[str, RunningGang] = field(default_factory=dict)
-    #: Those of them that hold only a fence.
-    fenced: tuple[RunningGang, ...] = ()
+    fences: tuple[FencedCharge, ...] = ()
+    #: What tasks hold that are evicted alone, for a fence, by queue: their gangs run on.
+    evicted_alone: tuple[tuple[str, Mapping[str, int]], ...] = ()
     #: Gangs that lost a member with a node and are about to start again, as they will ask to be placed.
     repairs: tuple[PendingGang, ...] = ()
     #: By job id.

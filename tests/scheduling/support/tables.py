@@ -182,6 +182,10 @@ class World:
             self.report(allocation.id, TaskState.KILLED)
 
     def kill(self, node_id: str) -> None:
+        """The node dies, under tasks that ran."""
+        for allocation in [a for a in self.state.allocations.values() if a.node_id == node_id]:
+            if self.state.tasks[allocation.task_id].state is TaskState.PLACED:
+                self.report(allocation.id, TaskState.RUNNING)
         self.do(MarkNodeDead(node_id=node_id, incarnation=self.state.nodes[node_id].incarnation))
 
     def turn(self, node_id: str, action: NodeAction) -> None:
@@ -192,8 +196,14 @@ class World:
         node = self.state.nodes[self.state.allocations[allocation_id].node_id]
         code = 0 if state is TaskState.SUCCEEDED else None
         ended = (at_ms or self.state.clock_ms or 1) if state.is_final else 0
+        started = self.state.clock_ms if state is TaskState.RUNNING else 0
         report = TaskReport(
-            allocation_id=allocation_id, state=state, exit_code=code, ended_at_ms=ended, checkpoint_at_ms=saved_ms
+            allocation_id=allocation_id,
+            state=state,
+            exit_code=code,
+            started_at_ms=started,
+            ended_at_ms=ended,
+            checkpoint_at_ms=saved_ms,
         )
         self.do(ReportTasks(node_id=node.id, incarnation=node.incarnation, reports=(report,)), at_ms)
 

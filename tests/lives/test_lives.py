@@ -1,0 +1,83 @@
+"""Lives of small clusters find no fault; and they do find the faults that they were written for.
+
+`python -m tests.lives SECONDS` lives for as long as you like.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from gosched.scheduling.preemption import gang_repair
+from gosched.scheduling.snapshot import builder
+from gosched.scheduling.snapshot.view import FencedCharge
+from gosched.state_machine import MachineBug, fences, gangs
+from tests.lives.life import Life, Seen
+
+STEPS = 150
+SEEDS = range(6)
+#: Things that meet in one job in these lives; each must go on doing so.
+PAIRS = (
+    ("scale", "task lost NODE_LOST"),
+    ("repair whole", "task lost NODE_LOST"),
+    ("freeze", "task lost NODE_LOST"),
+    ("clock back", "scale"),
+    ("restored", "scale"),
+    ("SetWindow", "suspend"),
+)
+
+
+def lives(seeds: Iterable[int]) -> Seen:
+    seen = Seen()
+    for seed in seeds:
+        Life(seed, seen).run(STEPS)
+    return seen
+
+
+def test_whatever_people_agents_and_the_planner_do_leaves_a_cluster_that_goes_on() -> None:
+    seen = lives(SEEDS)
+    assert [pair for pair in PAIRS if not seen.pairs[min(pair), max(pair)]] == [], sorted(seen.marks)
+    assert len(seen.commands) > 35, sorted(seen.commands)
+
+
+def _all_that_is_held_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    def to_keep(holder: Any, group: int, request: Any, nodes: Any) -> list[Any]:
+        return [held for held in holder.holdings if held.group == group]
+
+    monkeypatch.setattr(gang_repair, "_to_keep", to_keep)
+
+
+def _held_gangs_are_repaired(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = builder.running_gang
+    monkeypatch.setattr(builder, "running_gang", lambda state, job: real(state, replace(job, held=False)))
+
+
+def _fences_cost_no_quota(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(FencedCharge, "added", lambda self: {})
+
+
+def _fences_outlive_their_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fences, "drop_on", lambda *_: None)
+
+
+def _broken_gangs_run_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gangs, "_goes_on", lambda *_: True)
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        _all_that_is_held_is_kept,
+        _held_gangs_are_repaired,
+        _fences_cost_no_quota,
+        _fences_outlive_their_nodes,
+        _broken_gangs_run_on,
+    ],
+)
+def test_a_seeded_fault_is_found(monkeypatch: pytest.MonkeyPatch, fault: Callable[[pytest.MonkeyPatch], None]) -> None:
+    fault(monkeypatch)
+    with pytest.raises((AssertionError, LookupError, MachineBug)):
+        lives(range(40))
