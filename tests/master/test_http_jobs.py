@@ -116,7 +116,7 @@ async def test_a_body_that_is_no_job_is_refused_in_one_line_that_says_why(master
         detail = problem(answer, 404 if "queue" in words else 400)
         assert words in detail, (words, detail)
         assert "\n" not in detail
-        assert len(detail) < 500
+        assert len(detail) < 600
     assert await names(master) == []
 
 

@@ -437,7 +437,7 @@ def uneven_is_fine(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def togetherness_is_fine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gang_placement, "keep_apart", lambda rules, slots, *rest: slots)
+    monkeypatch.setattr(gang_placement, "keep_apart", lambda gang, rules, slots, *rest: slots)
 
 
 def others_come_near(monkeypatch: pytest.MonkeyPatch) -> None:
