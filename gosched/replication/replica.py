@@ -337,7 +337,7 @@ class Replica:
             applicants=applicants,
             commit_index=node.raftCommitIndex,
             applied_index=node.raftLastApplied,
-            log_bytes=self._journal.bytes,
+            log_bytes=self._journal.file_bytes,
             last_index=self._journal.last_index,
             acknowledged=node.acknowledged() if part == "leader" else {},
         )
