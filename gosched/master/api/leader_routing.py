@@ -32,6 +32,7 @@ from gosched.master.base.leadership import Leadership
 from gosched.master.base.methods import OWN, method_of
 from gosched.master.base.relay import relay
 from gosched.master.base.turns import Turns
+from gosched.master.history.elsewhere import HISTORY, asked_revision
 from gosched.observe.metrics import MasterMetrics
 from gosched.wire.metadata import LEADER
 from gosched.wire.plain_text import host_of
@@ -221,6 +222,8 @@ class LeaderRouting(grpc.aio.ServerInterceptor):
         """Return the leader that the call is passed on to; None: it is served here. Raises ApiError."""
         if not method_of(call.method).by_leader:
             return None
+        if call.method.startswith(HISTORY) and asked_revision(call.context) is not None:
+            return None  # the leader asks, which cannot read its own
         leader = await self._leadership.find(FIND_LEADER_S)
         if leader is not None and any(key == FORWARDED for key, _ in call.context.invocation_metadata() or ()):
             raise unavailable("the leader has changed; try again")
