@@ -11,7 +11,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import grpc
 
@@ -54,6 +54,8 @@ NO_LEADER_S = 10.0  # after which a watch ends: this master may be cut off, and 
 MAX_FILTER_KINDS = 64
 FIRST_S = 1.0  # for the history to be written, before another master is asked
 WRITTEN_S = 5.0  # where no other one has it
+
+A = TypeVar("A")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,8 +160,8 @@ class HistoryService(history_pb2_grpc.HistoryServiceServicer):
         return answer
 
     async def _wherever(
-        self, method: str, request: Any, context: Any, own: Callable[[Any, Any, int], Awaitable[Any]]
-    ) -> Any:
+        self, method: str, request: Any, context: Any, own: Callable[[Any, Any, int], Awaitable[A]]
+    ) -> A:
         """Return the answer from this master's history, or, where that cannot be read or has a gap, from another
         master's. Raises ApiError."""
         asked = asked_revision(context)
@@ -180,7 +182,7 @@ class HistoryService(history_pb2_grpc.HistoryServiceServicer):
                     raise
         found = await ask_elsewhere(self.replication, self.masters, method, request, context.caller, revision)
         if found is not None:
-            return found
+            return cast(A, found)
         try:
             if self.store.fails:
                 raise unavailable("this master's cannot be written: see its log, and try again")
