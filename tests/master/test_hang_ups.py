@@ -15,7 +15,6 @@ import pytest
 import structlog
 
 from gosched.logs.process import _FromLibraries
-from gosched.master.base.cancel import cancel_all
 from gosched.wire.v1 import history_pb2, history_pb2_grpc, scheduler_pb2, scheduler_pb2_grpc
 from tests.master.harness import LIMIT_S, RUNNING, FakeAgent, Front, agent, spec, two_masters, until
 
@@ -125,8 +124,11 @@ async def through(address: str) -> AsyncIterator[tuple[str, Callable[[], None]]]
 
     async with await asyncio.start_server(took, "127.0.0.1", 0) as server:
         yield f"127.0.0.1:{server.sockets[0].getsockname()[1]}", reset
-    reset()
-    await cancel_all(work)
+    await asyncio.sleep(0)  # one that was accepted last begins
+    async with asyncio.timeout(LIMIT_S):
+        while pending := [task for task in work if not task.done()]:
+            reset()
+            await asyncio.wait(pending, timeout=0.05)
     await asyncio.gather(*(writer.wait_closed() for writer in writers), return_exceptions=True)
 
 
