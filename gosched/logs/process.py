@@ -32,6 +32,7 @@ from gosched.stderr import BufferedStderr, open_stderr
 _RELAY = "import sys; sys.path.insert(0, sys.argv.pop(1)); from gosched.logs.relay import main; main()"
 _SOURCES = str(Path(__file__).parents[2])
 _RELAY_ENDS_S = 2.0
+_HUNG_UP = ("grpc._cython.cygrpc", "ExecuteBatchError")  # the logger, and what a server meets whose caller has gone
 
 log = structlog.get_logger()
 
@@ -209,15 +210,18 @@ def _take_over_python(real_fd: int) -> None:
 
 
 class _FromLibraries(logging.Handler):
-    """Turns records of `logging` into ours."""
+    """Turns records of `logging` into ours. That a caller of gRPC hung up before its answer was sent is no error."""
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
             words = record.getMessage()
         except (TypeError, ValueError):
             words = str(record.msg)  # its arguments do not fit: what there is of it
+        trace = record.exc_info or None
         level = record.levelno if record.levelno >= logging.WARNING else logging.DEBUG
-        log.log(min(level // 10 * 10, logging.CRITICAL), words, logger=record.name, exc_info=record.exc_info or None)
+        if trace is not None and trace[0] is not None and (record.name, trace[0].__name__) == _HUNG_UP:
+            level, trace = logging.DEBUG, None
+        log.log(min(level // 10 * 10, logging.CRITICAL), words, logger=record.name, exc_info=trace)
 
 
 def _warned(message: Any, category: Any, filename: str, lineno: int, file: Any = None, line: Any = None) -> None:

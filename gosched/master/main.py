@@ -24,6 +24,7 @@ from gosched.config import ConfigError, MasterSettings, load_master_settings
 from gosched.config.address import open_warning
 from gosched.config.private import close_directory
 from gosched.logs import process as process_log
+from gosched.logs.failures import exhausted
 from gosched.master.server import MasterServer
 from gosched.replication.applier import GC_THRESHOLD
 from gosched.replication.interface import ReplicaFailed
@@ -97,6 +98,11 @@ def main(config_path: str | None, raft_bind_addr: str | None, **flags: object) -
     except (ConfigError, ReplicaFailed) as error:
         process_log.say(f"gosched-master: {error}")
         code = CANNOT_START
+    except (MemoryError, OSError, RuntimeError) as error:
+        if not (why := exhausted(error)):
+            raise
+        process_log.say(f"gosched-master: {why}")
+        code = CANNOT_GO_ON
     sys.stdout.flush()
     sys.exit(code)
 

@@ -17,6 +17,8 @@ from typing import NoReturn
 
 import structlog
 
+from gosched.logs.failures import exhausted
+
 LOG_EVERY_S = 60.0
 FIRST_PAUSE_S, LAST_PAUSE_S = 0.1, 30.0  # before a loop that has ended is begun again; doubled each time
 STEADY_S = 60.0  # a loop that has run for so long begins again after the first pause
@@ -41,6 +43,9 @@ class Faults:
             return
         self._logged_at[part] = now
         more = self._unlogged.pop(part, 0)
+        if why := exhausted(error):
+            log.error(why, part=part, not_logged_before=more)
+            return
         log.error("internal error, please report it", part=part, not_logged_before=more, exc_info=error)
 
     @contextmanager

@@ -268,7 +268,12 @@ class _Gauges(Collector):
         size, free = [((), raft.disk_bytes)] * known, [((), raft.disk_free_bytes)] * known
         yield _gauge("data_dir_size_bytes", "Bytes of the data directory's disk", (), size)
         yield _gauge("data_dir_free_bytes", "Bytes that are free on the data directory's disk", (), free)
-        yield _gauge("raft_log_bytes", "Bytes of the log on disk", (), [((), raft.log_bytes)])
+        yield _gauge(
+            "raft_log_bytes",
+            "Bytes that the log's file takes, with the padding of its sectors",
+            (),
+            [((), raft.log_bytes)],
+        )
         offsets = [((master,), seconds) for master, seconds in raft.clock_offsets_s.items()]
         text = "Seconds that a master's wall clock is ahead of the state's clock, as this master knows them"
         yield _gauge("clock_offset_seconds", text, ("master",), offsets)

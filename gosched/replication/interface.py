@@ -42,6 +42,7 @@ class Role:
     connected: tuple[str, ...] = ()
     #: The newest feature level that each connected member knows.
     newest_levels: Mapping[str, int] = field(default_factory=dict)
+    #: What the log's file takes, with the padding of its sectors.
     log_bytes: int = 0
     #: The last entry of the log, committed or not.
     last_index: int = 0

@@ -26,6 +26,7 @@ from gosched.core.commands.command import Command
 from gosched.core.outcome import Outcome
 from gosched.core.state.cluster_state import ClusterState
 from gosched.logs import process as process_log
+from gosched.logs.failures import exhausted, failure_of
 from gosched.replication.applier import Applier
 from gosched.replication.disk.damage import DamagedLog
 from gosched.replication.group_commit import GroupCommit
@@ -250,10 +251,11 @@ class ProcessReplication:
         except asyncio.IncompleteReadError:
             pass  # the replica is gone, and did not say why
         except (DamagedLog, UnknownSchema, MachineBug, OSError) as error:
-            failure = str(error)
+            failure = exhausted(error) or str(error)
         except Exception as error:
-            failure = f"internal error, please report it: {error!r}"
-            raise
+            failure = failure_of(error)
+            if not exhausted(error):
+                raise
         finally:
             if not self._closing:
                 self._failure = self._failure or failure

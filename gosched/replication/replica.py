@@ -25,6 +25,7 @@ from gosched.core.events import CommandFailed
 from gosched.core.records.master import Configuration
 from gosched.core.state.cluster_state import ClusterState
 from gosched.logs import process as process_log
+from gosched.logs.failures import exhausted, failure_of
 from gosched.replication.applier import GC_THRESHOLD, Applier
 from gosched.replication.disk.damage import DamagedLog
 from gosched.replication.disk.disk import DiskFailed, InUse, PosixDisk
@@ -337,7 +338,7 @@ class Replica:
             applicants=applicants,
             commit_index=node.raftCommitIndex,
             applied_index=node.raftLastApplied,
-            log_bytes=self._journal.bytes,
+            log_bytes=self._journal.file_bytes,
             last_index=self._journal.last_index,
             acknowledged=node.acknowledged() if part == "leader" else {},
         )
@@ -378,10 +379,13 @@ def main() -> None:
         replica.tell_failure(link, str(error))
         sys.exit(1)
     except OSError as error:
-        replica.tell_failure(link, f"{error}: check the addresses and certificates, then start this master again")
+        advice = f"{error}: check the addresses and certificates, then start this master again"
+        replica.tell_failure(link, exhausted(error) or advice)
         sys.exit(1)
     except Exception as error:
-        replica.tell_failure(link, f"internal error, please report it with the traceback above: {error!r}")
+        replica.tell_failure(link, failure_of(error, " with the traceback above"))
+        if exhausted(error):
+            sys.exit(1)
         raise
 
 

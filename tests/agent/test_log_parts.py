@@ -16,6 +16,7 @@ from gosched.agent.supervisor.logs import Log
 from gosched.agent.tasks import log_files
 from gosched.agent.tasks.log_files import offset_of_tail, offset_since, stream_files
 from gosched.agent.tasks.log_times import LogTime, times_of
+from gosched.agent.tasks.logs import Stream, StreamReader
 from gosched.wire.v1 import scheduler_pb2
 from tests.agent.conftest import Agent, FakeMaster, shell, wait_for
 
@@ -97,6 +98,24 @@ def test_a_line_counts_by_the_time_of_its_first_byte(written: Callable[..., Writ
         LogTime(23, 5000),
     ]
     assert times_of(log.logs, name, 12, 16) == [LogTime(10, 3000), LogTime(15, 4000)]
+
+
+def test_lines_since_a_time_do_not_begin_within_an_older_one(written: Callable[..., Written]) -> None:
+    log = written(max_bytes=6)
+    log.write("a line\nnew\n")  # its end is in the next file, at the same time
+    log.write("newer\n")
+    first, second, _ = stream_files(log.logs, "stdout")
+    assert (first[0], second[0]) == (0, 6)
+    (log.logs / index_name(second[1])).write_bytes(ENTRY.pack(6, 2001))
+    assert offset_since(log.logs, "stdout", 2001) == 7, "behind the end of the old line"
+
+
+def test_a_single_line_longer_than_the_cap_is_shown(written: Callable[..., Written]) -> None:
+    log = written(max_bytes=6, keep=2)
+    log.write("x" * 22)
+    piece = StreamReader(lambda: log.logs, Stream.STDOUT, 0).read()
+    assert piece is not None
+    assert (piece.offset, piece.data) == (12, b"xxxxxx")
 
 
 def test_an_index_is_bounded_and_its_times_never_go_back(written: Callable[..., Written]) -> None:

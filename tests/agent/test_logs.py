@@ -20,7 +20,7 @@ from tests.agent.conftest import Agent, FakeMaster, order, shell, wait_for
 MakeAgent = Callable[..., Agent]
 
 KIB = 1024
-LINE = 16  # bytes
+LINE = 17  # bytes: files of 1 MiB begin within lines
 
 
 def position(allocation_id: str, stream: int, offset: int) -> Any:
@@ -59,15 +59,15 @@ def test_without_follow_a_running_task_gives_what_is_there_and_no_end(
     master.await_end("j1/main/0.1")
 
 
-def test_50_mb_are_capped_on_disk_and_a_late_reader_is_told_what_is_gone(
+def test_50_mb_are_capped_on_disk_and_a_late_reader_begins_with_a_whole_line(
     master: FakeMaster, make_agent: MakeAgent, tmp_path: Path
 ) -> None:
     config = tmp_path / "agent.yaml"
     config.write_text("log_max: 1Mi\nlog_files: 3\n")
     agent = make_agent(master, f"--config={config}").start(master)
-    total = 50 * KIB * KIB
     block = 1 << 12  # lines in a write
-    lines = f"'%015d\\n' * {block} % tuple(range(i, i + {block}))"
+    total = 50 * KIB * KIB // (block * LINE) * block * LINE
+    lines = f"'%016d\\n' * {block} % tuple(range(i, i + {block}))"
     program = f"import sys\nfor i in range(0, {total // LINE}, {block}): sys.stdout.write({lines})"
     agent.run(order("j1/main/0.1", sys.executable, "-c", program))
     assert master.await_end("j1/main/0.1", limit_s=90) == ("SUCCEEDED", 0, "")
@@ -76,10 +76,12 @@ def test_50_mb_are_capped_on_disk_and_a_late_reader_is_told_what_is_gone(
     assert all(f.stat().st_size <= KIB * KIB for f in files)
     chunks = [c for c in agent.logs("j1/main/0.1") if c.stream == 1]
     kept = b"".join(c.data for c in chunks)
+    cut = chunks[0].offset - int(files[0].stem.partition("-")[2])
+    assert 0 < cut <= LINE, "the rest of a line"
     assert chunks[0].offset == total - len(kept)
     assert str(chunks[0].offset) in chunks[0].note
     assert [c.note for c in chunks[1:]] == [""] * (len(chunks) - 1)
-    assert kept.splitlines() == [b"%015d" % i for i in range(chunks[0].offset // LINE, total // LINE)]
+    assert kept.splitlines() == [b"%016d" % i for i in range(chunks[0].offset // LINE, total // LINE)]
 
 
 def test_many_readers_follow_a_growing_log_and_all_see_every_byte(master: FakeMaster, make_agent: MakeAgent) -> None:

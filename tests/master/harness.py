@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -119,13 +120,17 @@ async def one_master(**more: Any) -> AsyncIterator[Front]:
 
 @contextlib.asynccontextmanager
 async def two_masters(**more: Any) -> AsyncIterator[tuple[MemoryCluster, Front, Front]]:
-    """m1 leads."""
+    """m1 leads. Of a `data_dir` each has a directory."""
+    place = more.pop("data_dir", "")
+    mine = {each: {"data_dir": f"{place}/{each}"} if place else {} for each in ("m1", "m2")}
+    for made in mine.values():
+        Path(made.get("data_dir", ".")).mkdir(exist_ok=True)
     cluster = MemoryCluster("m1", "m2")
     raft = {"enabled": True, "peers": ["m1=127.0.0.1:1", "m2=127.0.0.1:2"]}
     one, two = cluster.members["m1"], cluster.members["m2"]
     async with (
-        front(one, raft=raft | {"node_id": "m1"}, **more) as first,
-        front(two, raft=raft | {"node_id": "m2"}, **more) as second,
+        front(one, raft=raft | {"node_id": "m1"}, **mine["m1"], **more) as first,
+        front(two, raft=raft | {"node_id": "m2"}, **mine["m2"], **more) as second,
     ):
         cluster.elect("m1")
         await until(lambda: first.state.queues and first.state.leader == "m1")

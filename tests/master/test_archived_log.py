@@ -58,8 +58,8 @@ def entries(*pairs: tuple[int, int]) -> bytes:
 
 @pytest.mark.parametrize("size", [1, 7, 16, 100])
 def test_lines_since_a_time_and_their_times(size: int) -> None:
-    log = [(10, b"two\nbegun"), (19, b" before\nafter\n")]
-    times = [(10, entries((10, 2000), (14, 3000)) + b"torn"), (19, entries((19, 4000), (27, 5000)))]
+    log = [(0, b"two\nbegun"), (9, b" before\nafter\n")]
+    times = [(0, entries((0, 2000), (4, 3000)) + b"torn"), (9, entries((9, 4000), (17, 5000)))]
     archive = Archive(size, log=log, times=times)
     whole = b"two\nbegun before\nafter\n"
     for since_ms, expected in (
@@ -75,10 +75,17 @@ def test_lines_since_a_time_and_their_times(size: int) -> None:
     assert text(read(archive, LogCut(since_ms=3000, tail=1))[1]) == b"after\n"
     _, pieces = read(archive, LogCut(timestamps=True))
     found = {time for piece in pieces for time in piece.times}
-    assert found == {ArchivedTime(*pair) for pair in ((10, 2000), (14, 3000), (19, 4000), (27, 5000))}
+    assert found == {ArchivedTime(*pair) for pair in ((0, 2000), (4, 3000), (9, 4000), (17, 5000))}
     for piece in pieces:
         assert piece.times[0].offset <= piece.offset
         assert all(piece.offset < time.offset < piece.offset + len(piece.data) for time in piece.times[1:])
+
+
+def test_what_follows_a_gap_begins_with_a_whole_line() -> None:
+    archive = Archive(100, log=[(10, b"cut\ntwo\n"), (50, b"cut as well\nthree\n"), (68, b"four\n")])
+    pieces = read(archive, LogCut())[1]
+    assert [(piece.offset, piece.data) for piece in pieces] == [(14, b"two\n"), (62, b"three\n"), (68, b"four\n")]
+    assert text(read(Archive(100, log=[(10, b"one long line\n")]), LogCut())[1]) == b"one long line\n"
 
 
 def test_a_log_without_times_is_shown_whole_and_it_is_said() -> None:

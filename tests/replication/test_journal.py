@@ -49,6 +49,18 @@ def test_the_vote_is_on_disk_before_set_current_term_returns(tmp_path: Path) -> 
     assert open_journal(tmp_path).getVotedForNodeId() == "m1"
 
 
+def test_the_bytes_of_the_file_are_those_on_the_disk_with_their_padding(tmp_path: Path) -> None:
+    journal = written(tmp_path, A, B)
+    for index in range(4, 50):
+        journal.add(b"\x00d", index, 3)
+        journal.sync()
+        assert journal.file_bytes == (tmp_path / FILE).stat().st_size > journal.bytes
+    journal.deleteEntriesTo(40)
+    assert journal.file_bytes == (tmp_path / FILE).stat().st_size
+    journal.close()
+    assert open_journal(tmp_path).file_bytes == (tmp_path / FILE).stat().st_size
+
+
 @pytest.mark.parametrize("cut", [1, 5, 511, 512])
 def test_a_torn_tail_is_cut_and_the_rest_kept(tmp_path: Path, cut: int) -> None:
     cut_off_batch(tmp_path, lambda data: data[:-cut])

@@ -66,8 +66,15 @@ def offset_since(logs: Path, stream: str, since_ms: int) -> int:
         found = first_since(logs, name, since_ms)
         if found is not None:
             return _line_start(logs, base, name, found.offset)
-        return files[number + 1][0] if number + 1 < len(files) else _end(logs, base, name)
+        if number + 1 == len(files):
+            return _end(logs, base, name)
+        return _first_line(logs, (base, name), files[number + 1])
     return 0
+
+
+def cut_line(data: bytes) -> int:
+    """Return how many bytes are the rest of a line that has lost its beginning; 0 where no more than that is there."""
+    return data.find(b"\n", 0, len(data) - 1) + 1
 
 
 def _blocks_backwards(logs: Path, stream: str) -> Iterator[tuple[int, bytes]]:
@@ -89,6 +96,16 @@ def _line_start(logs: Path, base: int, name: str, offset: int) -> int:
             at = block.find(b"\n")
             return offset + at if at >= 0 else offset
     return offset
+
+
+def _first_line(logs: Path, before: tuple[int, str], file: tuple[int, str]) -> int:
+    """Return where the first line begins that begins in a file: the file before may end within one."""
+    base, name = file
+    last = _end(logs, *before) - 1
+    with suppress(FileNotFoundError, NotAFile):
+        if last < before[0] or last + 1 < base or read_block(logs, before[1], last - before[0]) != b"\n":
+            return base + cut_line(read_block(logs, name, 0))
+    return base
 
 
 def _end(logs: Path, base: int, name: str) -> int:

@@ -1,5 +1,7 @@
 """Reads what the supervisor writes: the two streams of a task, by offset, over rotations, while they grow.
 
+What follows a gap begins with a whole line: the rest of one that has lost its beginning is left out with it.
+
 Invariant: a byte is sent at most once and never silently left out; what is gone is said in a note.
 """
 
@@ -12,7 +14,7 @@ from enum import Enum
 from pathlib import Path
 
 from gosched.agent.beneath import NotAFile
-from gosched.agent.tasks.log_files import offset_of_tail, offset_since, read_block, stream_files
+from gosched.agent.tasks.log_files import cut_line, offset_of_tail, offset_since, read_block, stream_files
 from gosched.agent.tasks.log_places import LogPlace
 from gosched.agent.tasks.log_times import LogTime, times_of
 
@@ -133,6 +135,9 @@ class StreamReader:
                 continue  # rotated away meanwhile, or never the supervisor's: the next file shows the gap
             if data:
                 lost = max(0, base - self.offset)
+                if lost:
+                    cut = cut_line(data)
+                    lost, data = lost + cut, data[cut:]
                 start, self.offset = self.offset + lost, self.offset + lost + len(data)
                 times = times_of(logs, name, start, self.offset) if self._timestamps else ()
                 note = _note(self.stream, lost)

@@ -20,6 +20,7 @@ from google.protobuf.message import DecodeError
 
 from gosched.core.records.master import Master
 from gosched.core.trace_context import HEADER
+from gosched.logs.failures import exhausted, failure_of
 from gosched.master.agents.lateness import Lateness
 from gosched.master.api.lanes import Lane, Lanes, Place, lane_of
 from gosched.master.base.access import Access
@@ -31,6 +32,7 @@ from gosched.master.base.leadership import Leadership
 from gosched.master.base.methods import OWN, method_of
 from gosched.master.base.relay import relay
 from gosched.master.base.turns import Turns
+from gosched.master.history.elsewhere import HISTORY, asked_revision
 from gosched.observe.metrics import MasterMetrics
 from gosched.wire.metadata import LEADER
 from gosched.wire.plain_text import host_of
@@ -220,6 +222,8 @@ class LeaderRouting(grpc.aio.ServerInterceptor):
         """Return the leader that the call is passed on to; None: it is served here. Raises ApiError."""
         if not method_of(call.method).by_leader:
             return None
+        if call.method.startswith(HISTORY) and asked_revision(call.context) is not None:
+            return None  # the leader asks, which cannot read its own
         leader = await self._leadership.find(FIND_LEADER_S)
         if leader is not None and any(key == FORWARDED for key, _ in call.context.invocation_metadata() or ()):
             raise unavailable("the leader has changed; try again")
@@ -258,6 +262,8 @@ class LeaderRouting(grpc.aio.ServerInterceptor):
         code, detail, reason = _status_of(error)
         if code is grpc.StatusCode.INTERNAL:
             log.error("a call failed", method=method, exc_info=error)
+        elif exhausted(error):
+            log.error("a call failed", method=method, why=detail)
         self._metrics.rpc_ended(method, code.name)
         await context.abort(code, detail, trailer(reason))
         raise AssertionError("abort raises")
@@ -304,4 +310,6 @@ def _status_of(error: Exception) -> tuple[grpc.StatusCode, str, str]:
         return error.code, error.detail, error.reason
     if isinstance(error, grpc.aio.AioRpcError):  # the leader's own answer, or that there was none
         return error.code(), error.details() or error.code().name, refusal_reason(error)
-    return grpc.StatusCode.INTERNAL, f"internal error, please report it: {error!r}", ""
+    if why := exhausted(error):
+        return grpc.StatusCode.RESOURCE_EXHAUSTED, why, ""
+    return grpc.StatusCode.INTERNAL, failure_of(error), ""

@@ -37,6 +37,11 @@ def reads_without_barrier() -> Iterator[None]:
         _without_barrier.reset(token)
 
 
+def is_without_barrier() -> bool:
+    """Return whether the caller of this task takes what this master has."""
+    return _without_barrier.get()
+
+
 class Named(Protocol):
     """A request that may be repeated: its answer is remembered under its two ids."""
 

@@ -30,6 +30,8 @@ _INDEXES = (
     "CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL)",
 )
 _META = "INSERT OR REPLACE INTO meta VALUES (?, ?)"
+WRITE_WAIT_S = 5.0  # for a lock that another process holds
+READ_WAIT_S = 0.5  # for a lock that another process holds: another master has the same rows
 MAX_ROWS_IN_MEMORY = 10_000  # of each table, where no file can be written
 
 log = structlog.get_logger()
@@ -59,10 +61,10 @@ class Database:
         self.bounds = bounds if path else Bounds(events=in_memory, tasks=in_memory, jobs=in_memory, size=bounds.size)
         self.why = why
         self._lock = threading.Lock()
-        self._writer = _connected(path)
+        self._writer = _connected(path, WRITE_WAIT_S)
         try:
             self.span = self._prepare()
-            self._reader = _connected(path) if path else self._writer
+            self._reader = _connected(path, READ_WAIT_S) if path else self._writer
         except BaseException:
             self._writer.close()
             raise
@@ -182,8 +184,8 @@ def set_aside(path: Path, why: str) -> None:
             os.replace(f"{path}{ending}", f"{aside}{ending}")
 
 
-def _connected(path: Path | None) -> sqlite3.Connection:
-    connection = sqlite3.connect(path or ":memory:", timeout=5, isolation_level=None, check_same_thread=False)
+def _connected(path: Path | None, wait_s: float) -> sqlite3.Connection:
+    connection = sqlite3.connect(path or ":memory:", timeout=wait_s, isolation_level=None, check_same_thread=False)
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = NORMAL")
     connection.execute("PRAGMA cache_size = -8000")

@@ -40,7 +40,12 @@ class History:
         self._recorder = Recorder(replication, self.store, self.feed, faults)
         self._fetch = HistoryFetch(replication, self.store, masters)
         self.service = HistoryService(
-            replication=replication, proposals=proposals, store=self.store, feed=self.feed, access=access
+            replication=replication,
+            proposals=proposals,
+            store=self.store,
+            feed=self.feed,
+            access=access,
+            masters=masters,
         )
 
     @property

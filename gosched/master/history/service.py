@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import difflib
 import time
-from collections.abc import AsyncIterator, Hashable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import grpc
 
@@ -22,9 +22,11 @@ from gosched.core.reasons import RefusalReason
 from gosched.core.records.job import JobState
 from gosched.master.base.access import MAX_TEXT, Access, Wording
 from gosched.master.base.callers import Caller, denied
+from gosched.master.base.channels import Channels
 from gosched.master.base.errors import ApiError, invalid, not_found, unavailable
-from gosched.master.base.proposals import Proposals
+from gosched.master.base.proposals import Proposals, is_without_barrier
 from gosched.master.history.attempts import attempts
+from gosched.master.history.elsewhere import ask_elsewhere, asked_revision
 from gosched.master.history.feed import TELL_S, Feed, FeedBatch
 from gosched.master.history.fetching import sent_rows
 from gosched.master.history.kinds import Kind
@@ -50,6 +52,10 @@ WATCH_PAGE = 1_000
 HEARTBEAT_S = 10.0  # a watch hears at least as often that it lives
 NO_LEADER_S = 10.0  # after which a watch ends: this master may be cut off, and hears nothing
 MAX_FILTER_KINDS = 64
+FIRST_S = 1.0  # for the history to be written, before another master is asked
+WRITTEN_S = 5.0  # where no other one has it
+
+A = TypeVar("A")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,11 +75,18 @@ class HistoryService(history_pb2_grpc.HistoryServiceServicer):
     store: HistoryStore
     feed: Feed
     access: Access
+    masters: Channels
 
     async def ListEvents(self, request: history_pb2.ListEventsRequest, context: Any) -> history_pb2.ListEventsResponse:
+        return await self._wherever("ListEvents", request, context, self._list_events)
+
+    async def _list_events(
+        self, request: history_pb2.ListEventsRequest, context: Any, revision: int
+    ) -> history_pb2.ListEventsResponse:
         wanted = self.filter_of(request, context.caller)
         size = _page_size(request.page_size)
-        await self.store.until_written(await self._revision(request.after))
+        if request.after > revision:
+            raise _beyond(request.after, revision)
         found = await self._page(wanted, request.after, size)
         words = self.access.wording(context.caller)
         page = EventPage(
@@ -96,8 +109,11 @@ class HistoryService(history_pb2_grpc.HistoryServiceServicer):
     async def ListAttempts(
         self, request: history_pb2.ListAttemptsRequest, context: Any
     ) -> history_pb2.ListAttemptsResponse:
-        revision = await self.proposals.barrier()
-        await self.store.until_written(revision)
+        return await self._wherever("ListAttempts", request, context, self._list_attempts)
+
+    async def _list_attempts(
+        self, request: history_pb2.ListAttemptsRequest, context: Any, revision: int
+    ) -> history_pb2.ListAttemptsResponse:
         job = self.access.seen_job(context.caller, request.job)
         if job is not None:
             self.access.check(context.caller, Permission.VIEW_JOB, job_object(job))
@@ -120,6 +136,11 @@ class HistoryService(history_pb2_grpc.HistoryServiceServicer):
     async def ListFinishedJobs(
         self, request: history_pb2.ListFinishedJobsRequest, context: Any
     ) -> history_pb2.ListFinishedJobsResponse:
+        return await self._wherever("ListFinishedJobs", request, context, self._list_finished_jobs)
+
+    async def _list_finished_jobs(
+        self, request: history_pb2.ListFinishedJobsRequest, context: Any, _: int
+    ) -> history_pb2.ListFinishedJobsResponse:
         size = _page_size(request.page_size)
         wanted = JobFilter(
             since_ms=request.since_ms,
@@ -132,12 +153,45 @@ class HistoryService(history_pb2_grpc.HistoryServiceServicer):
         )
         mark = _mark(request, self.access.viewer(context.caller))
         before = _place_of(request.page_token, mark)
-        await self.store.until_written(await self.proposals.barrier())
         jobs, more = await self.store.read(lambda database: finished_jobs(database, wanted, before, size))
         answer = history_pb2.ListFinishedJobsResponse(next_page_token=_token(jobs[-1], mark) if more else "")
         for job in jobs:
             fill(job, answer.jobs.add())
         return answer
+
+    async def _wherever(
+        self, method: str, request: Any, context: Any, own: Callable[[Any, Any, int], Awaitable[A]]
+    ) -> A:
+        """Return the answer from this master's history, or, where that cannot be read or has a gap, from another
+        master's. Raises ApiError."""
+        asked = asked_revision(context)
+        if asked is not None:
+            await self._until_at(asked)
+            if self.feed.last < asked or self.store.span.missing_after >= 0:
+                raise unavailable("this master's history is not complete either")
+            await self.store.until_written(asked)
+            return await own(request, context, asked)
+        revision = await self.proposals.barrier()
+        alone = is_without_barrier() or len(self.replication.state.masters) < 2
+        if alone or self.store.span.missing_after < 0:
+            try:
+                await self.store.until_written(revision, WRITTEN_S if alone else FIRST_S)
+                return await own(request, context, revision)
+            except ApiError as error:
+                if alone or error.code is not grpc.StatusCode.UNAVAILABLE:
+                    raise
+        found = await ask_elsewhere(self.replication, self.masters, method, request, context.caller, revision)
+        if found is not None:
+            return cast(A, found)
+        try:
+            if self.store.fails:
+                raise unavailable("this master's cannot be written: see its log, and try again")
+            await self.store.until_written(revision, WRITTEN_S)
+            return await own(request, context, revision)
+        except ApiError as error:
+            if error.code is not grpc.StatusCode.UNAVAILABLE:
+                raise
+            raise unavailable(f"no other master has the history now, and {error.detail}") from error
 
     def filter_of(self, request: history_pb2.ListEventsRequest, caller: Caller) -> EventFilter:
         """Return the filter of a request: what the caller asks for, and what it may see. Raises ApiError."""
@@ -225,7 +279,7 @@ class HistoryService(history_pb2_grpc.HistoryServiceServicer):
         """Return the leader's revision. Raises ApiError, also where `after` is beyond it."""
         revision = await self.proposals.barrier()
         if after > revision:
-            raise invalid(f"revision {after} is not of this cluster: it is at {revision}")
+            raise _beyond(after, revision)
         return revision
 
     def check_kept(self, after: int) -> None:
@@ -280,6 +334,10 @@ class HistoryService(history_pb2_grpc.HistoryServiceServicer):
         if len(named) > 1:
             raise invalid(f"{len(named)} nodes are named {node[:MAX_NAME_LENGTH]!a}: give the id")
         return named[0] if named else node
+
+
+def _beyond(after: int, revision: int) -> ApiError:
+    return invalid(f"revision {after} is not of this cluster: it is at {revision}")
 
 
 def _worded(event: HistoryEvent, words: Wording) -> HistoryEvent:

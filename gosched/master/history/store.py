@@ -52,7 +52,8 @@ class HistoryStore:
         self._wake = asyncio.Event()
         self._hurry = asyncio.Event()
         self._done = asyncio.Event()
-        self._fails = False
+        #: What is derived cannot be written now, and is missing.
+        self.fails = False
         self._work: list[asyncio.Task[None]] = []
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="history")
         self._readers = ThreadPoolExecutor(max_workers=READERS, thread_name_prefix="history-read")
@@ -118,7 +119,8 @@ class HistoryStore:
                     self._done.clear()
                     await self._done.wait()
         except TimeoutError:
-            raise unavailable("the history is not written in time; try again") from None
+            why = "its file is locked, or its disk is slow"
+            raise unavailable(f"this master's history is not written in time ({why}); try again") from None
 
     async def read(self, query: Callable[[Database], T]) -> T:
         """Return what a query finds, in a thread. Raises ApiError."""
@@ -128,7 +130,7 @@ class HistoryStore:
         try:
             return await asyncio.get_running_loop().run_in_executor(self._readers, query, database)
         except sqlite3.Error as error:
-            raise unavailable(f"the history cannot be read ({error}); ask another master") from error
+            raise unavailable(f"this master's history cannot be read ({error})") from error
 
     async def insert(self, table: Table, names: Sequence[str], rows: Sequence[Row]) -> None:
         """Add rows of another master. Raises sqlite3.Error."""
@@ -168,9 +170,9 @@ class HistoryStore:
             self._faults.caught("history writer", error)
             self.span.lose(self.written, upto)
         else:
-            if self._fails:
+            if self.fails:
                 log.info("the history is written again", since_revision=self.span.first)
-            self._fails = False
+            self.fails = False
             if pruned:
                 self.span.pruned(pruned)
         self.written = max(self.written, upto)
@@ -179,9 +181,9 @@ class HistoryStore:
     async def _failed(self, database: Database, error: sqlite3.Error, upto: int) -> None:
         """Go on without what was to be written; a file that is broken is replaced by a new one."""
         self.span.lose(self.written, upto)
-        if not self._fails:
+        if not self.fails:
             log.warning("the history cannot be written and has a gap", why=str(error), after_revision=self.written)
-        self._fails = True
+        self.fails = True
         if isinstance(error, sqlite3.OperationalError) or database.path is None:
             return  # a full disk, say: the next one may be written
         path = database.path

@@ -36,7 +36,7 @@ from fastapi import APIRouter, FastAPI
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.routing import Route
 
 from gosched import __version__
@@ -60,7 +60,7 @@ from gosched.master.http import (
 from gosched.master.http.call import JsonResponse, Services
 from gosched.master.http.openapi import openapi_document
 from gosched.master.http.probes import Probes
-from gosched.master.http.problems import Problem, on_api_error, on_bug, on_http_error, on_invalid
+from gosched.master.http.problems import Problem, on_api_error, on_bug, on_http_error, on_hung_up, on_invalid
 
 ROUTERS = (
     *(status.router, cluster.router, nodes.router, queues.router, reservations.router, access.router, secrets.router),
@@ -79,6 +79,7 @@ def make_app(services: Services, checks: Probes, pages: Sequence[APIRouter] = ()
     app.add_exception_handler(ApiError, on_api_error)
     app.add_exception_handler(HTTPException, partial(_on_http_error, routers))
     app.add_exception_handler(RequestValidationError, on_invalid)
+    app.add_exception_handler(ClientDisconnect, on_hung_up)
     app.add_exception_handler(Exception, on_bug)
     document: Json = {}
 

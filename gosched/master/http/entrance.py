@@ -17,6 +17,7 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gosched.core.trace_context import HEADER, context_of_call
+from gosched.logs.failures import exhausted
 from gosched.master.api.lanes import Lane
 from gosched.master.base.access import Access
 from gosched.master.base.audited import Audit, begin_http
@@ -112,7 +113,9 @@ class Entrance:
         try:
             await self._app(scope, receive, answer)
         except Exception as error:  # its answer is sent already
-            log.error("an HTTP call failed", method=scope["method"], path=scope["path"][:200], exc_info=error)
+            why = exhausted(error)
+            said = {"why": why} if why else {"exc_info": error}
+            log.error("an HTTP call failed", method=scope["method"], path=scope["path"][:200], **said)
         finally:
             answer.why = call.why
             call.leave()

@@ -15,6 +15,7 @@ from starlette.requests import Request
 
 from gosched.api.json.values import Json
 from gosched.core.reasons import RefusalReason
+from gosched.logs.failures import exhausted
 from gosched.master.base.errors import HTTP_STATUS, ApiError
 from gosched.master.http.call import JsonResponse
 
@@ -114,5 +115,13 @@ async def on_invalid(request: Request, error: Exception) -> Problem:
     return Problem(400, "; ".join(found), grpc.StatusCode.INVALID_ARGUMENT.name)
 
 
+async def on_hung_up(request: Request, error: Exception) -> Problem:
+    """A caller that has gone before its request was whole: nobody reads this, and metrics count it with the bad
+    requests."""
+    return Problem(400, "the connection ended before the request was whole")
+
+
 async def on_bug(request: Request, error: Exception) -> Problem:
+    if why := exhausted(error):
+        return Problem(503, why, grpc.StatusCode.RESOURCE_EXHAUSTED.name)
     return Problem(500, f"internal error: {type(error).__name__}", grpc.StatusCode.INTERNAL.name)

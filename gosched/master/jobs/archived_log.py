@@ -78,11 +78,14 @@ class ArchivedStream:
         return begin, note
 
     async def read(self, begin: int, cut: LogCut) -> AsyncGenerator[TimedPiece, None]:
-        """Yield the stream from an offset on. Raises ArchiveError, NotArchived."""
+        """Yield the stream from an offset on; behind a gap, from the first whole line on. Raises ArchiveError,
+        NotArchived."""
         async with aclosing(self._entries()) as entries, aclosing(self._archive.read(self._key)) as pieces:
-            times = _Times(entries)
+            times, expected = _Times(entries), begin
             async for piece in pieces:
-                if data := piece.data[max(0, begin - piece.offset) :]:
+                left_out = piece.data.find(b"\n", 0, len(piece.data) - 1) + 1 if piece.offset > expected else 0
+                expected = max(expected, piece.offset + len(piece.data))
+                if data := piece.data[max(left_out, begin - piece.offset) :]:
                     offset = piece.offset + len(piece.data) - len(data)
                     found = await times.of(offset, offset + len(data)) if cut.timestamps else ()
                     yield TimedPiece(offset=offset, data=data, times=found)

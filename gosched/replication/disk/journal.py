@@ -56,7 +56,7 @@ class Journal:
         self.torn_bytes = found.torn_bytes
         self._entries = loaded.entries
         self.naming = _naming(self._entries)  # the entries that name the members
-        self.bytes = sum(len(e[0]) for e in self._entries)
+        self.bytes = sum(len(e[0]) for e in self._entries)  # of the commands alone: see `file_bytes`
         self._commit = loaded.stamp.commit
         self._generation, self._batch, self._size = loaded.stamp.generation, loaded.batch, loaded.size
         self.announced = loaded.announced
@@ -278,6 +278,11 @@ class Journal:
     @property
     def last_index(self) -> int:
         return self._entries[-1][1] if self._entries else 0
+
+    @property
+    def file_bytes(self) -> int:
+        """Return what the file takes: all its batches, whole sectors."""
+        return self._size
 
     def _sync_vote(self) -> None:
         record = self._votes.record

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
+import sqlite3
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +16,7 @@ import pytest
 
 from gosched.master.base.callers import ITSELF
 from gosched.master.base.errors import ApiError
+from gosched.master.history import database as database_module
 from gosched.master.history import fetching, wait_notes
 from gosched.master.history import service as service_module
 from gosched.master.history.rows import TABLES
@@ -333,6 +337,49 @@ def test_a_master_that_missed_some_fetches_it_from_another_and_says_until_then_w
             assert await store.read(rows_of_all) == whole
 
     asyncio.run(story())
+
+
+@pytest.mark.parametrize("read_lock", [False, True])
+def test_reads_are_answered_by_another_master_while_the_leaders_file_is_locked(
+    tmp_path: Path, read_lock: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database_module, "WRITE_WAIT_S", 1.0)
+
+    async def story() -> None:
+        async with two_masters(data_dir=str(tmp_path)) as (_, one, two), agent(one) as node:
+            await end_job(one, node, "before")
+            broken = one.server.history.store._database
+            with contextlib.closing(sqlite3.connect(tmp_path / "m1" / "history.db", isolation_level=None)) as locker:
+                locker.execute("BEGIN EXCLUSIVE")
+                if read_lock:
+                    monkeypatch.setattr(broken, "read", locked)
+                await end_job(one, node, "after")
+                for to in (one, two):
+                    begun = time.monotonic()
+                    kinds = [event.kind for event in await events(to, job="after")]
+                    assert kinds[-1] == "job_succeeded"
+                    assert len(await attempts(to, "after")) == 1
+                    page = (await get(to, "/api/v1/events?job=after&after=1")).json()
+                    assert [event["kind"] for event in page["events"]] == kinds
+                    jobs = (await get(to, "/api/v1/history/jobs")).json()["jobs"]
+                    assert [job["name"] for job in jobs] == ["after", "before"]
+                    assert time.monotonic() - begun < 10
+                monkeypatch.setattr(two.server.history.store._database, "read", locked)
+                asked = history(one).ListFinishedJobs(history_pb2.ListFinishedJobsRequest(), timeout=LIMIT_S)
+                refused = await refusal(asked)
+                assert refused.code() is grpc.StatusCode.UNAVAILABLE
+                assert "no other master has the history now" in str(refused.details())
+
+    asyncio.run(story())
+
+
+def locked(*_: object) -> Any:
+    raise sqlite3.OperationalError("database is locked")
+
+
+async def end_job(front: Front, node: FakeAgent, name: str) -> None:
+    job_id = (await front.submit(spec(name))).job_id
+    await run_once(front, node, job_id, 1, SUCCEEDED, exit_code=0)
 
 
 def rows_of_all(database: Any) -> list[Any]:
