@@ -66,7 +66,7 @@ from tests.state_machine import chaos, closing, scaling
 
 PROFILE = settings(
     derandomize=True,
-    max_examples=120,
+    max_examples=90,
     stateful_step_count=20,
     deadline=None,
     database=None,
