@@ -140,7 +140,8 @@ def _user_or_all(value: str) -> str:
     return value if value == ANYBODY else _user(value)
 
 
-UserName = Annotated[str, AfterValidator(_user)]
+def _user_or_none(value: str) -> str:
+    return value and _user(value)
 
 
 _IDS = re.compile(r"([1-9][0-9]{0,9}):([1-9][0-9]{0,9})")
@@ -167,7 +168,7 @@ class Users(Model):
     #: Names that jobs may ask for; `*` stands for all but root and the agent's own.
     allowed: Annotated[tuple[Annotated[str, AfterValidator(_user_or_all)], ...], Field(max_length=MAX_RULES)] = ()
     #: The one user of all tasks that ask for none. Empty: each tenant has its own account.
-    default: UserName | Literal[""] = ""
+    default: Annotated[str, AfterValidator(_user_or_none)] = ""
     #: Tasks may run as the agent itself, root included, and do so unless they ask for another user.
     own: bool = False
     #: The ids of the accounts, as FIRST:COUNT. Nothing else on this machine has any of them. The default is above what

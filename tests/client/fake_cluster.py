@@ -240,7 +240,8 @@ class FakeMaster(scheduler_pb2_grpc.SchedulerServiceServicer, node_pb2_grpc.Node
         ]
 
     def _find(self, name: str, context) -> Job:
-        found = self.jobs.get(name) or next((j for j in self.jobs.values() if j.spec.name == name), None)
+        names = [(job, (job.spec.name, f"{job.spec.tenant}/{job.spec.name}")) for job in self.jobs.values()]
+        found = self.jobs.get(name) or next((job for job, called in names if name in called), None)
         if found is None:
             context.abort(grpc.StatusCode.NOT_FOUND, f'no job "{name}"')
         return found
