@@ -72,6 +72,7 @@ class FakeWorkers(GoSchedClient):
         return JobHandle(job_id=id, name=spec.name, warnings=(), unchanged=False, client=self)
 
     def get_job(self, job: str) -> Any:  # type: ignore[override]
+        job = job.rpartition("/")[2]  # TENANT/NAME
         if job in self.elements:
             element = self.elements[job]
             found = SimpleNamespace(
