@@ -127,7 +127,9 @@ def test_without_a_majority_submission_is_refused_with_5_and_tasks_go_on_until_a
         answer = goschedctl(cluster.endpoints, "submit", str(job))
         assert answer.returncode == 5, answer.stderr
         assert answer.stdout == ""
-        assert len(answer.stderr.strip().splitlines()) == 1
+        hint, problem = answer.stderr.strip().splitlines()
+        assert "add --request-id=" in hint
+        assert "no leader" in problem
         assert "may still take effect" in answer.stderr, "a leader that lost its majority may have logged it"
         assert psutil.pid_exists(pid)
         for master in down:
