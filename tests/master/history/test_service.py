@@ -85,7 +85,9 @@ def test_a_job_that_fails_twice_and_wins_then_has_three_attempts_and_their_event
             assert found == await attempts(front, job_id)
             (task,) = found[0].tasks
             assert (task.node_name, task.state, task.reason, task.exit_code) == ("n1", FAILED, "NONZERO_EXIT", 3)
-            assert 0 < found[0].placed_at_ms <= found[0].started_at_ms <= found[0].ended_at_ms  # however far its clock is off
+            assert (
+                0 < found[0].placed_at_ms <= found[0].started_at_ms <= found[0].ended_at_ms
+            )  # however far its clock is off
             kinds = [event.kind for event in await events(front, job="third")]
             again = ["job_placed", "job_started", "task_failed", "job_retried"]
             assert kinds == ["job_submitted", *again, *again, "job_placed", "job_started", "job_succeeded"]
