@@ -317,7 +317,7 @@ def _of_cluster(cluster: ClusterFacts) -> Iterable[Metric]:
     )
     yield _gauge(
         "silent_nodes_kept",
-        "Whether no silent node is given up at present, since the leader is late or many fell silent together",
+        "1 while no silent node is given up, since the leader is late or many fell silent together",
         (),
         [((), cluster.keeps_silent_nodes)],
     )
