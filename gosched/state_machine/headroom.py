@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 
 from gosched.core.records.fence import Fence
 from gosched.core.records.job import Job, JobIntent, JobState
-from gosched.core.sharing import Amounts, add_to, beyond, ceilings, charge_of, lineage
-from gosched.core.spec.job_spec import group_of
+from gosched.core.sharing import Amounts, add_to, beyond, ceilings, charge_of, charge_of_fence, lineage
 from gosched.core.state.cluster_state import ClusterState
 from gosched.state_machine import units
 
@@ -169,12 +168,7 @@ def evicted_allocations(state: ClusterState) -> list[str]:
 
 def fenced_charge(state: ClusterState, fence: Fence) -> Amounts:
     """Return what the job of a fence will hold once it has started."""
-    spec = state.jobs[fence.job_id].spec
-    wanted: Amounts = {}
-    for placement in fence.tasks:
-        resources = group_of(spec, placement.rank).resources
-        add_to(wanted, charge_of(resources, state.nodes[placement.node_id].gpu_model))
-    return wanted
+    return charge_of_fence(fence, state.jobs[fence.job_id].spec, state.nodes)
 
 
 def _runs_on(job: Job) -> bool:

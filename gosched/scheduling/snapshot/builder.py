@@ -31,8 +31,7 @@ from gosched.core.records.job import Job, JobIntent, JobState
 from gosched.core.records.node import Node, NodeState
 from gosched.core.records.task import TaskState
 from gosched.core.resources import MILLI, Resources
-from gosched.core.sharing import Amounts, add_to, charge_of
-from gosched.core.spec.job_spec import group_of
+from gosched.core.sharing import Amounts, add_to, charge_of, charge_of_fence
 from gosched.core.spec.placement_rules import SELF
 from gosched.core.state.cluster_state import ClusterState
 from gosched.scheduling.snapshot.by_groups import ByGroups, Groups
@@ -396,10 +395,7 @@ def next_attempt(job: Job) -> Job:
 
 def _fenced_charge(state: ClusterState, fence: Fence) -> FencedCharge:
     job = state.jobs[fence.job_id]
-    charge: Amounts = {}
-    for placement in fence.tasks:
-        resources = group_of(job.spec, placement.rank).resources
-        add_to(charge, charge_of(resources, state.nodes[placement.node_id].gpu_model))
+    charge = charge_of_fence(fence, job.spec, state.nodes)
     charged: Amounts = {}
     if job.active and job.intent is not JobIntent.RUN:  # it is repaired
         for task in state.tasks_of(job):
