@@ -7,11 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from gosched.core.records.fence import Fence
-from gosched.core.records.node import Node
 from gosched.core.records.queue import Queue, QueueType
 from gosched.core.resources import AmountMap, Resources
-from gosched.core.spec.job_spec import JobSpec, group_of
 
 MODEL_PREFIX = "gpu:"
 BUILT_IN = ("cpu", "memory", "storage", "gpu")  # the amounts that every node has, in the order of a vector
@@ -59,15 +56,6 @@ def lineage(path: str) -> tuple[str, ...]:
     """Return the queue and its ancestors, the topmost first: for `a.b` these are `a` and `a.b`."""
     parts = path.split(".")
     return tuple([".".join(parts[: i + 1]) for i in range(len(parts))])
-
-
-def charge_of_fence(fence: Fence, spec: JobSpec, nodes: Mapping[str, Node]) -> Amounts:
-    """Return what the fence of a job with this spec will hold once it has become a start. `nodes`: by id."""
-    total: Amounts = {}
-    for placement in fence.tasks:
-        resources = group_of(spec, placement.rank).resources
-        add_to(total, charge_of(resources, nodes[placement.node_id].gpu_model))
-    return total
 
 
 def parent_of(path: str) -> str:

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 
 from gosched.core.records.fence import Fence
 from gosched.core.records.job import Job, JobIntent, JobState
-from gosched.core.sharing import Amounts, add_to, beyond, ceilings, charge_of, charge_of_fence, lineage
+from gosched.core.sharing import Amounts, add_to, beyond, ceilings, charge_of, lineage
 from gosched.core.state.cluster_state import ClusterState
+from gosched.core.state.fenced_capacity import charge_of_fence
 from gosched.state_machine import units
 
 

@@ -16,6 +16,7 @@ from gosched.core.records.access import AccessRole, Binding
 from gosched.core.records.queue import Queue
 from gosched.core.records.tenant import Quota
 from gosched.core.spec.policies import PreemptionPolicy
+from gosched.master.base.proposals import Proposals
 from gosched.wire.codec import to_message
 from gosched.wire.v1 import access_pb2, scheduler_pb2, types_pb2
 from tests.access.stage import QUEUES, Stage, staged, submission
@@ -170,8 +171,10 @@ async def refused(stage: Stage, request: Any) -> None:
         await stage.scheduler("sue").ListJobs(request)
 
 
-def test_who_may_change_queues_is_asked_of_a_repeat_too(tmp_path: Path) -> None:
-    """What is remembered of a request may be pushed out before it is asked for, and then its command is carried out."""
+def test_a_repeat_whose_answer_is_forgotten_meanwhile_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A request that was answered before passes without a permission, for its answer alone."""
 
     async def story() -> None:
         async with staged(tmp_path) as stage:
@@ -180,7 +183,17 @@ def test_who_may_change_queues_is_asked_of_a_repeat_too(tmp_path: Path) -> None:
             assert await code(stage.access("tina").RevokeToken(ends)) == "NOT_FOUND"
             request = queues(*(replace(queue, weight=77) for queue in QUEUES))
             request.client_id, request.request_id = names.values()
+            assert await code(stage.scheduler("tina").SetQueues(request)) == "NOT_FOUND", "what was answered first"
+            request.dry_run = True
             assert await code(stage.scheduler("tina").SetQueues(request)) == "PERMISSION_DENIED"
+            request.dry_run = False
+            monkeypatch.setattr(Proposals, "first_answer", lambda *_: None)
+            for change in (
+                stage.scheduler("tina").SetQueues(request),
+                stage.scheduler("tina").DropWindow(scheduler_pb2.DropWindowRequest(name="w", **names)),
+            ):
+                assert await code(change) == "PERMISSION_DENIED"
+            assert stage.state.queues["root.a"].weight != 77
 
     asyncio.run(story())
 

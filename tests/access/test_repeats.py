@@ -92,7 +92,7 @@ def stand_in_the_way(patch: pytest.MonkeyPatch) -> None:
 
     patch.setattr(Access, "bindings_of", lambda *_: ())
     patch.setattr(Access, "check", refuse)
-    patch.setattr(Access, "check_job", refuse)
+    patch.setattr(Access, "find_job", refuse)
     patch.setattr(Access, "check_submission", refuse)
     patch.setattr(Access, "check_quota", refuse)
     patch.setattr(FeatureLevels, "newest", lambda _: {"m1": 5, "m2": 0})

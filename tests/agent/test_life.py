@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import grpc
 import psutil
 import pytest
 
@@ -128,10 +129,12 @@ def test_an_order_that_comes_when_the_lease_is_over_starts_nothing_until_the_mas
     master.lease_ms = 1
     agent = make_agent(master).start(master)
     task = shell(ID, f"touch {tmp_path}/ran")
-    agent.run(task)  # it was on the way while the node stood still, say
+    with pytest.raises(grpc.RpcError, match="its lease is over"):
+        agent.run(task)  # it was on the way while the node stood still, say
     assert not agent.spool(ID).exists()
     master.lease_ms, master.start = 60_000, [task]
-    agent.run(shell("j2/main/0.1", "exit 0"))  # refused as well
+    with pytest.raises(grpc.RpcError, match="its lease is over"):
+        agent.run(shell("j2/main/0.1", "exit 0"))
     agent.end()
     agent.start(master)
     assert master.await_end(ID) == ("SUCCEEDED", 0, "")

@@ -16,12 +16,14 @@ from tests.upgrade import previous
 
 def launch_previous(agent: Agent, source: Path) -> None:
     """Start it by the previous release's code, on the same data directory, with the flags that it would get."""
+    config = agent.data_dir.with_name("previous.yaml")
+    config.write_text("users: {own: true}\n")
     flags = [
         f"--master={agent.masters}",
         f"--data-dir={agent.data_dir}",
         *agent.flags,
         "--config",
-        str(agent._config()),
+        str(config),
     ]
     agent.process = subprocess.Popen(
         previous.program("agent", *flags),

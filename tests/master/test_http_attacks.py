@@ -13,6 +13,7 @@ from gosched.config import Listen
 from gosched.master.base.audited import Audit
 from gosched.master.base.callers import Callers
 from gosched.master.base.clock import SystemClock
+from gosched.master.base.turns import Turns
 from gosched.master.http import entrance, protocol, server
 from gosched.master.http.connections import Bounds
 from gosched.master.http.origin import Hosts
@@ -184,6 +185,7 @@ async def serving(front: Front, size: int) -> AsyncIterator[tuple[str, int, list
         lambda: "",
         audit,
         Callers(),
+        Turns(lambda: None),
     )
     running = HttpServer(inside, Faults(), key="test")
     port = await running.start(Listen(host="127.0.0.1", port=0), None)

@@ -232,7 +232,7 @@ async def test_a_job_that_there_is_not_is_an_error_whatever_its_name(master: Fro
             method = "POST" if path in ("/cancel", "/hold", "/suspend") else "GET"
             detail = problem(await request(master, method, f"/api/v1/jobs/{name}{path}"), 404)
             assert "no job" in detail
-            assert len(detail) < 500
+            assert len(detail) < 600
 
 
 @pytest.mark.parametrize(

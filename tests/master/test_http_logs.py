@@ -133,9 +133,9 @@ def test_a_client_that_goes_frees_its_place(monkeypatch: pytest.MonkeyPatch) -> 
             reader, writer = await _raw(master, "/api/v1/jobs/a/logs?follow=true")
             await reader.readuntil(b"\r\n\r\n")
             service = master.server._scheduler_service.logs
-            await until(lambda: service._streams == 1)
+            await until(lambda: service._streams._held.total() == 1)
             writer.transport.abort()
-            await until(lambda: service._streams == 0)
+            await until(lambda: not service._streams._held.total())
 
     asyncio.run(story())
 

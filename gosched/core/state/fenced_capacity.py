@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from gosched.core.records.allocation import Allocation, TaskPlacement
 from gosched.core.records.fence import Fence
+from gosched.core.records.node import Node
 from gosched.core.resources import ZERO, Resources
+from gosched.core.sharing import Amounts, add_to, charge_of
 from gosched.core.spec.job_spec import JobSpec, group_of
 
 
@@ -53,6 +55,15 @@ class FencedCapacity:
         count = self.awaited.pop(job_id, 0) + sign
         if count:
             self.awaited[job_id] = count
+
+
+def charge_of_fence(fence: Fence, spec: JobSpec, nodes: Mapping[str, Node]) -> Amounts:
+    """Return what the fence of a job with this spec will hold once it has become a start. `nodes`: by id."""
+    total: Amounts = {}
+    for placement in fence.tasks:
+        resources = group_of(spec, placement.rank).resources
+        add_to(total, charge_of(resources, nodes[placement.node_id].gpu_model))
+    return total
 
 
 def _requested(spec: JobSpec, placements: Iterable[TaskPlacement]) -> Resources:

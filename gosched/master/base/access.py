@@ -51,6 +51,7 @@ from gosched.identity.oidc import OidcVerifier
 from gosched.master.base.callers import Caller, denied, not_shown
 from gosched.master.base.errors import ApiError, invalid, not_found
 from gosched.master.base.methods import Needs, method_of
+from gosched.master.base.proposals import repeats_only
 from gosched.master.base.tokens import bearer, find, is_ours, shown
 from gosched.replication.interface import Replication
 from gosched.wire.roles import Role
@@ -209,8 +210,9 @@ class Access:
 
     def check_method(self, caller: Caller, method: str, request: Any = None) -> None:
         """Raises ApiError unless the caller may make this call, on some object at least. The repeat of a request that
-        was answered before (see Proposals.once) is let through: it changes nothing, and its answer is its user's; the
-        change itself may have taken the permission away."""
+        was answered before is let through for that answer, and for nothing else: the change itself may have taken the
+        permission away."""
+        repeats_only(None)
         needs = method_of(method).needs
         if needs is Needs.NOTHING:
             return
@@ -219,11 +221,13 @@ class Access:
             return
         if needs is Needs.MACHINE:
             raise denied(f"no rule lets users call {method.rpartition('/')[2]}")
-        if self._was_answered(request):
-            return
         judge = may_somewhere if needs in _ON_OBJECTS else may
-        if not judge(self.bindings_of(identity), identity, needs):
-            raise self._refusal(identity, needs)
+        if judge(self.bindings_of(identity), identity, needs):
+            return
+        refusal = self._refusal(identity, needs)
+        if not self._was_answered(request):
+            raise refusal
+        repeats_only(refusal)
 
     def _was_answered(self, request: Any) -> bool:
         client, number = getattr(request, "client_id", ""), getattr(request, "request_id", "")

@@ -17,7 +17,7 @@ from gosched.core.features import FeatureLevel
 from gosched.core.outcome import Accepted, Outcome
 from gosched.core.rules.jobs import check_job
 from gosched.master.base.clock import Clock
-from gosched.master.base.errors import accepted, check_request_id, invalid, unavailable, unmet
+from gosched.master.base.errors import ApiError, accepted, check_request_id, invalid, unavailable, unmet
 from gosched.replication.interface import ProposalFailed, Replication
 from gosched.state_machine.answers import outcome_of
 
@@ -25,6 +25,7 @@ TIMEOUT_S = 10.0
 MAX_UNSETTLED = 10_000  # requests whose proposals failed, or go on; the oldest are forgotten
 
 _without_barrier: ContextVar[bool] = ContextVar("without_barrier", default=False)
+_not_again: ContextVar[ApiError | None] = ContextVar("not_again", default=None)
 
 
 @contextmanager
@@ -40,6 +41,12 @@ def reads_without_barrier() -> Iterator[None]:
 def is_without_barrier() -> bool:
     """Return whether the caller of this task takes what this master has."""
     return _without_barrier.get()
+
+
+def repeats_only(refusal: ApiError | None) -> None:
+    """Let this task have the answers of requests that were answered before, and make no change, but get this refusal;
+    None: it may make changes."""
+    _not_again.set(refusal)
 
 
 class Named(Protocol):
@@ -66,7 +73,11 @@ class Proposals:
         if (request.client_id, request.request_id) in self._unsettled:
             await self.barrier()
         first = self.first_answer(request)
-        return accepted(first) if first is not None else await change()
+        if first is not None:
+            return accepted(first)
+        if (refusal := _not_again.get()) is not None:  # its answer is forgotten by now, or it is a try
+            raise refusal
+        return await change()
 
     def first_answer(self, request: object) -> Outcome | None:
         """Return what was answered before to a request of these ids; None: nothing, or it has none."""

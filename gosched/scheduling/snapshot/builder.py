@@ -31,9 +31,10 @@ from gosched.core.records.job import Job, JobIntent, JobState
 from gosched.core.records.node import Node, NodeState
 from gosched.core.records.task import TaskState
 from gosched.core.resources import MILLI, Resources
-from gosched.core.sharing import Amounts, add_to, charge_of, charge_of_fence
+from gosched.core.sharing import Amounts, add_to, charge_of
 from gosched.core.spec.placement_rules import SELF
 from gosched.core.state.cluster_state import ClusterState
+from gosched.core.state.fenced_capacity import charge_of_fence
 from gosched.scheduling.snapshot.by_groups import ByGroups, Groups
 from gosched.scheduling.snapshot.columns import AMOUNTS, DEVICES, Column, vector
 from gosched.scheduling.snapshot.devices import device_columns, device_columns_of_one
