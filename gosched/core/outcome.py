@@ -28,6 +28,8 @@ class Refusal:
     job_id: str
     #: One line for people.
     detail: str
+    #: The state machine met a bug with it.
+    is_bug: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -44,7 +44,6 @@ from gosched.core.commands.revocation import RevokeCertificate, UnrevokeCertific
 from gosched.core.commands.secrets import DeleteSecret, ResealSecret, SetSecret
 from gosched.core.events import CommandFailed, Event, JobChanged
 from gosched.core.features import FeatureLevel
-from gosched.core.lifecycle import IllegalStep
 from gosched.core.limits import MAX_DETAIL_LENGTH
 from gosched.core.outcome import Accepted, Code, Outcome, Rejected
 from gosched.core.replace import replace
@@ -53,6 +52,7 @@ from gosched.core.state.cluster_state import ClusterState
 from gosched.state_machine import (
     access,
     answers,
+    bugs,
     children,
     clock,
     dependencies,
@@ -78,13 +78,6 @@ from gosched.state_machine import (
 )
 
 Applied = tuple[Outcome, tuple[Event, ...]]
-
-
-#: What follows from state and command alone. Others may be one master's: an exhausted stack, a library that is gone.
-_ALIKE = (ArithmeticError, AssertionError, AttributeError, IllegalStep, LookupError, NameError, TypeError, ValueError)
-
-
-_MAX_FRAMES = 20  # of a trace: the last ones say where
 
 
 class MachineBug(Exception):
@@ -141,28 +134,15 @@ def _fence(state: ClusterState, command: Command) -> Rejected | None:
 
 def _carried_out(state: ClusterState, body: Body, events: list[Event]) -> Outcome:
     """Carry the command out. One that meets a bug before the first write is refused: what raised follows from state and
-    command, so no master writes. The release before refuses nothing of the kind."""
+    command, so no master writes."""
     before = state.writes
     try:
         return _carry_out(state, body, events)
-    except _ALIKE as error:
-        if state.writes != before or state.feature_level < FeatureLevel.BOUNDED:
-            raise
-        command, why = type(body).__name__, type(error).__name__  # its words may hold addresses, and are remembered
-        events[:] = [CommandFailed(command=command, why=why, trace=_trace(error))]
-        detail = f"{command} met a bug of gosched ({why}) and changed nothing: please report it with the leader's log"
-        return Rejected(code=Code.MACHINE_BUG, detail=detail)
-
-
-def _trace(error: Exception) -> str:
-    """Return where it was raised, the innermost function last, and its words."""
-    frames: list[str] = []
-    at = error.__traceback__
-    while at is not None:
-        code = at.tb_frame.f_code
-        frames.append(f"{code.co_filename.rpartition('/')[2]}:{at.tb_lineno} {code.co_name}")
-        at = at.tb_next
-    return f"{' > '.join(frames[-_MAX_FRAMES:])}: {str(error)[:MAX_DETAIL_LENGTH]}"
+    except bugs.ALIKE as error:
+        failed = bugs.refused(state, before, type(body).__name__, error)
+        events[:] = [failed]
+        met = f"{failed.command} met a bug of gosched ({failed.why}) and changed nothing"
+        return Rejected(code=Code.MACHINE_BUG, detail=f"{met}: please report it with the leader's log")
 
 
 def _carry_out(state: ClusterState, body: Body, events: list[Event]) -> Outcome:

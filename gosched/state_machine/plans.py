@@ -1,6 +1,7 @@
 """Plans: each gang is checked against the state as it is now, then taken or refused whole, its evictions included.
 
-Invariant: nothing that the planner believed is trusted; a plan may be old, or wrong.
+Invariant: nothing that the planner believed is trusted; a plan may be old, or wrong. A gang that meets a bug before it
+has written anything is refused for it like any other, and the plan goes on.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from gosched.core.reasons import Reason
 from gosched.core.records.job import Job, JobState, wants_placement
 from gosched.core.records.task import TaskState, task_id
 from gosched.core.state.cluster_state import ClusterState
-from gosched.state_machine import evictions, fences, reservations, units
+from gosched.state_machine import bugs, evictions, fences, reservations, units
 from gosched.state_machine.gang_fit import GangFit, HeldByEach
 from gosched.state_machine.gang_start import by_group, place
 from gosched.state_machine.headroom import Headroom, releases_of
@@ -26,9 +27,15 @@ def commit(state: ClusterState, command: CommitPlan, events: list[Event]) -> Out
     refusals: list[Refusal] = []
     headroom = Headroom(state)
     for gang in command.gangs:
-        problem = _take(state, events, headroom, gang) if gang.job_id else _clear(state, events, gang)
+        before, told, is_bug = state.writes, len(events), False
+        try:
+            problem = _take(state, events, headroom, gang) if gang.job_id else _clear(state, events, gang)
+        except bugs.ALIKE as error:
+            failed = bugs.refused(state, before, CommitPlan.__name__, error)
+            events[told:] = [failed]
+            problem, is_bug = f"{failed.why} in {failed.command}, a bug of gosched", True
         if problem:
-            refusals.append(Refusal(job_id=gang.job_id, detail=problem))
+            refusals.append(Refusal(job_id=gang.job_id, detail=problem, is_bug=is_bug))
     for job_id in command.withdrawn:
         reservations.withdraw(state, events, job_id)
     for reservation in command.reservations:

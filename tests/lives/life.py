@@ -117,11 +117,11 @@ class Life:
         self._applied += 1
         if self._applied % CHECKED == 0:
             assert check(state) == []
+        for event in events:
+            assert_legal(event)
         if isinstance(outcome, Rejected):
             assert (events, state.jobs, state.tasks) == ((), before.jobs, before.tasks), "a refusal changes nothing"
             assert (state.nodes, state.allocations, state.fences) == (before.nodes, before.allocations, before.fences)
-        for event in events:
-            assert_legal(event)
         if not isinstance(body, SetClock):  # which moves their moments
             assert broken_fences(before, state, events) == []
         assert given_what_takes_no_work(before, state, events) == []

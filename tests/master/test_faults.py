@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 import structlog
 
+from gosched.core.commands.plans import GangPlacement
 from gosched.core.records.job import JobState
+from gosched.core.state.cluster_state import ClusterState
 from gosched.master import server
 from gosched.master.agents.dispatch import Dispatcher
 from gosched.master.api import metrics_facts
@@ -29,6 +31,7 @@ from gosched.observe.counts import ClusterCounts
 from gosched.observe.faults import Faults
 from gosched.observe.metrics import MasterMetrics
 from gosched.scheduling import ViewBuilder
+from gosched.state_machine import bugs, plans
 from gosched.wire.v1 import scheduler_pb2
 from tests.master.harness import LIMIT_S, agent, one_master, spec, until
 
@@ -159,3 +162,28 @@ def test_one_traceback_of_a_part_is_logged_in_a_while(monkeypatch: pytest.Monkey
             raise Bug("a bug")
     assert told == ["a", "b"]
     assert seen == {"a": 3, "b": 1}
+
+
+def test_a_gang_that_the_state_machine_fails_at_is_set_aside_and_others_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = plans._gang_problem
+
+    def broken(state: ClusterState, gang: GangPlacement) -> str:
+        if state.jobs[gang.job_id].spec.name == "bad":
+            raise Bug
+        return right(state, gang)
+
+    monkeypatch.setattr(plans, "_gang_problem", broken)
+    monkeypatch.setattr(bugs, "ALIKE", (*bugs.ALIKE, Bug))
+
+    async def story() -> None:
+        async with one_master() as master:
+            bad = (await master.submit(spec("bad", cpus=4))).job_id
+            async with agent(master) as worker:
+                good = (await master.submit(spec("good", cpus=4))).job_id
+                await until(lambda: [order.partition("/")[0] for order in worker.orders] == [good])
+                request = scheduler_pb2.GetJobRequest(job=bad)
+                explained = await master.scheduler.ExplainJob(request, timeout=LIMIT_S)
+                assert explained.code == "PLANNER_BUG"
+                assert "Bug in CommitPlan, a bug of gosched" in explained.message
+
+    asyncio.run(story())

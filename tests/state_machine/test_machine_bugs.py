@@ -16,18 +16,19 @@ import pytest
 from gosched import state_machine
 from gosched.core.commands.cluster import DropWindow, Noop, Skipped
 from gosched.core.commands.command import Command
+from gosched.core.commands.plans import CommitPlan, GangPlacement
 from gosched.core.events import CommandFailed
 from gosched.core.features import FeatureLevel
 from gosched.core.invariants.check_state import check
-from gosched.core.outcome import Accepted, Code, Rejected
+from gosched.core.outcome import Accepted, Code, Refusal, Rejected
 from gosched.core.state import cluster_state
 from gosched.core.state.cluster_state import ClusterState
 from gosched.core.state.restore import restore
 from gosched.core.state.tables import TABLES, VALUES
-from gosched.state_machine import MachineBug, apply, windows
+from gosched.state_machine import MachineBug, apply, plans, windows
 from gosched.wire.batch import decode_batch, encode_batch, encode_command, name_of, skip_in
 from tests.state_machine import chaos
-from tests.state_machine.cluster import Cluster, registration
+from tests.state_machine.cluster import Cluster, gang, registration, spec
 
 ASKED = Command(body=DropWindow(name="w"), client_id="c", request_id="r")
 
@@ -195,3 +196,41 @@ def test_no_handler_changes_a_value_or_an_index_past_the_state():
                 changed = [part.func]
             found += [f"{path.name}: {ast.unparse(one)}" for one in changed if ast.unparse(one).startswith("state.")]
     assert found == ["apply.py: state.revision", "apply.py: state.clock_ms", "timeouts.py: state.pop_due"]
+
+
+def test_a_gang_that_meets_a_bug_is_refused_alone_and_its_plan_goes_on(monkeypatch):
+    right, cluster = plans._gang_problem, Cluster()
+    cluster.node()
+    for name in ("j1", "j2"):
+        cluster.submit(spec(name), name)
+    before = cluster.state.freeze()
+
+    def broken(state: ClusterState, wanted: GangPlacement) -> str:
+        return right(state, wanted) if wanted.job_id != "j2" else {}["j2"]
+
+    monkeypatch.setattr(plans, "_gang_problem", broken)
+    command = Command(
+        body=CommitPlan(revision=0, gangs=tuple([gang(cluster.job(name), "n1") for name in ("j1", "j2")])), at_ms=1
+    )
+    applied = [apply(state, command) for state in (cluster.state, restore(before))]
+    assert applied[0] == applied[1]
+    outcome, events = applied[0]
+    assert isinstance(outcome, Accepted)
+    assert outcome.refusals == (Refusal(job_id="j2", detail="KeyError in CommitPlan, a bug of gosched", is_bug=True),)
+    assert CommandFailed(command="CommitPlan", why="KeyError") in events
+    assert [cluster.job(name).active for name in ("j1", "j2")] == [2, 0]
+    assert check(cluster.state) == []
+
+
+def test_a_gang_that_meets_a_bug_when_it_is_half_placed_ends_the_master(monkeypatch):
+    cluster = Cluster()
+    cluster.node()
+    cluster.submit(spec(), "j1")
+
+    def half(state: ClusterState, *_: object) -> None:
+        state.set_next_sequence(7)
+        raise KeyError
+
+    monkeypatch.setattr(plans, "place", half)
+    with pytest.raises(MachineBug):
+        apply(cluster.state, Command(body=CommitPlan(revision=0, gangs=(gang(cluster.job("j1"), "n1"),)), at_ms=1))

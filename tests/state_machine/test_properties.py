@@ -20,6 +20,7 @@ from gosched.core.commands.command import Command
 from gosched.core.commands.nodes import ControlNode
 from gosched.core.commands.plans import Cause, CommitPlan
 from gosched.core.events import (
+    CommandFailed,
     Event,
     FenceChanged,
     JobChanged,
@@ -118,11 +119,11 @@ class Machine(RuleBasedStateMachine):
         assert wrongly_opened(before, self.state, command) == []
         assert self.state.revision == before.revision + 1
         assert self.state.clock_ms == max(before.clock_ms, command.at_ms)
+        for event in events:
+            assert_legal(event)
         if isinstance(outcome, Rejected):
             assert (events, self.state.jobs, self.state.tasks) == ((), before.jobs, before.tasks)
             assert (self.state.nodes, self.state.allocations) == (before.nodes, before.allocations)
-        for event in events:
-            assert_legal(event)
 
 
 class Closing(Machine):
@@ -154,6 +155,7 @@ restored = restore  # a seeded fault takes its place
 
 
 def assert_legal(event: Event) -> None:
+    assert not isinstance(event, CommandFailed), event.trace
     if isinstance(event, TaskChanged):
         assert event.after in lifecycle.TASK_STEPS[event.before]
     if isinstance(event, JobChanged) and JobState.UNSPECIFIED not in (event.before, event.after):

@@ -289,6 +289,8 @@ class Cycles:
                     refused += len(refusals)
                     for refusal in refusals:
                         log.info("gang not taken", job=refusal.job_id, why=refusal.detail)
+                        if refusal.is_bug:
+                            self._planner.refuse(refusal.job_id, refusal.detail, self._now_ms())
                 case Rejected(detail=detail):
                     refused += 1
                     log.warning("plan refused", why=detail, epoch=epoch)

@@ -18,7 +18,8 @@ import structlog
 from gosched.core.reasons import WaitReason
 from gosched.core.sharing import lineage
 from gosched.core.text import printable
-from gosched.master.planning.culprits import MAX_TRIALS, Found, Search, Trial, Try, search
+from gosched.logs.failures import exhausted
+from gosched.master.planning.culprits import MAX_TRIALS, Failure, Found, Search, Trial, Try, search
 from gosched.scheduling import Explanation, Plan, Policy, View, schedule
 from gosched.scheduling.snapshot.task_requests import PendingGang
 from gosched.scheduling.suspects import Given, Kind, Suspect, named, without
@@ -85,7 +86,7 @@ class Planner:
         except Exception:  # whatever it is: the next cycle tries again
             self._search = None
             self._give_up(now_ms, traceback.format_exc())
-            plan = _nothing(view, now_ms, seed)
+            plan = _nothing(view, now_ms, seed, _WHATEVER)
         return plan
 
     def given(self, view: View, now_ms: int) -> Given:
@@ -124,6 +125,9 @@ class Planner:
                 if 0 < self._search_from_ms - now_ms <= SEARCH_AGAIN_MS:
                     self._on_bug(UNKNOWN)
                     return self._without_extras(now_ms, seed)
+                if lack := exhausted(error):
+                    log.error("nothing is planned in this cycle", why=lack)
+                    return _nothing(self._planned_now()[0], now_ms, seed, _LACKING)
                 log.error("the planner met a bug, please report it", why=repr(error), where=traceback.format_exc())
                 self._trials = 0
                 self._search = search(self._planned_now, self._tried(Try(()), now_ms, seed))
@@ -181,15 +185,32 @@ class Planner:
     def _take(self, found: Found, now_ms: int, seed: int) -> Plan:
         """Set aside what was found."""
         view, _ = given = self._planned_now()
-        there = {kind: named(given, kind) for kind in Kind}
+        self._set_aside(found.certain, now_ms)
+        self._set_aside(found.doubtful, now_ms, CHANGED_MS)
+        plan = found.plan
+        if plan.revision != view.revision:  # of an earlier cycle, in which the search began
+            plan = schedule(*without(given, self._out(now_ms), now_ms), now_ms, seed)
+        plan.more = plan.more or bool(found.innocent)
+        return plan
+
+    def refuse(self, job_id: str, why: str, now_ms: int) -> None:
+        """Set aside what was planned of a job in the last cycle: the state machine met a bug with it."""
+        given = self._planned_now()
+        kinds = [kind for kind in (Kind.JOB, Kind.REPAIR, Kind.RESERVATION) if job_id in named(given, kind)]
+        self._set_aside({Suspect(kind, job_id): Failure(why) for kind in kinds}, now_ms)
+
+    def _set_aside(self, failures: Mapping[Suspect, Failure], now_ms: int, wait_ms: int = 0) -> None:
+        """`wait_ms`: until these are tried again; 0: the longer, the more often the planner failed at them."""
+        given = self._planned_now()
+        there = {kind: named(given, kind) for kind in dict.fromkeys([suspect.kind for suspect in failures])}
         asides = dict(self.set_aside)
-        for suspect, failure in [*found.certain.items(), *found.doubtful.items()]:
+        for suspect, failure in failures.items():
             times = (asides[suspect].times if suspect in asides else 0) + 1
-            wait_ms = min(FIRST_RETRY_MS << min(times - 1, MAX_DOUBLINGS), LAST_RETRY_MS)
+            again_ms = wait_ms or min(FIRST_RETRY_MS << min(times - 1, MAX_DOUBLINGS), LAST_RETRY_MS)
             asides[suspect] = SetAside(
                 thing=there[suspect.kind].get(suspect.name),
                 since_ms=now_ms,
-                until_ms=now_ms + (wait_ms if suspect in found.certain else CHANGED_MS),
+                until_ms=now_ms + again_ms,
                 times=times,
                 why=_line(failure.text),
             )
@@ -199,22 +220,17 @@ class Planner:
                     "the planner met a bug, please report it; this is set aside for a while",
                     kind=suspect.kind.value,
                     name=suspect.name,
-                    again_in_s=(asides[suspect].until_ms - now_ms) // 1000,
+                    again_in_s=again_ms // 1000,
                     where=failure.where,
                 )
         self.set_aside = asides
-        plan = found.plan
-        if plan.revision != view.revision:  # of an earlier cycle, in which the search began
-            plan = schedule(*without(given, self._out(now_ms), now_ms), now_ms, seed)
-        plan.more = plan.more or bool(found.innocent)
-        return plan
 
     def _without_extras(self, now_ms: int, seed: int) -> Plan:
         """Return a plan of the jobs that wait alone; an empty one if that fails, too."""
         given = self._planned_now()
         out = [Suspect(kind, name) for kind in _EXTRAS for name in named(given, kind)]
         trial = self._tried(Try(out), now_ms, seed)
-        return trial.plan if trial.is_clean and trial.plan is not None else _nothing(given[0], now_ms, seed)
+        return trial.plan if trial.is_clean and trial.plan is not None else _nothing(given[0], now_ms, seed, _WHATEVER)
 
     def _give_up(self, now_ms: int, where: str) -> None:
         self._on_bug(UNKNOWN)
@@ -263,9 +279,9 @@ def _explanation(suspect: Suspect, aside: SetAside) -> Explanation:
     return Explanation(code=WaitReason.PLANNER_BUG, message=message)
 
 
-def _nothing(view: View, now_ms: int, seed: int) -> Plan:
+def _nothing(view: View, now_ms: int, seed: int, why: Explanation) -> Plan:
     plan = Plan(revision=view.revision, planned_at_ms=now_ms, seed=seed)
-    plan.explanations.update(dict.fromkeys([gang.job_id for gang in view.pending], _WHATEVER))
+    plan.explanations.update(dict.fromkeys([gang.job_id for gang in view.pending], why))
     plan.wake_at(now_ms + RETRY_MS)
     return plan
 
@@ -284,6 +300,9 @@ _WHAT = {
 _SUSPECTED = Explanation(
     code=WaitReason.QUEUED,
     message="the planner met a bug and looks for what it is about; its turn comes in a later cycle",
+)
+_LACKING = Explanation(
+    code=WaitReason.QUEUED, message="the leader is short of memory, as its log says, and planned nothing in this cycle"
 )
 _WHATEVER = Explanation(
     code=WaitReason.PLANNER_BUG,
