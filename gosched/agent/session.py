@@ -41,6 +41,7 @@ HEARTBEAT_S = 5.0  # until a master has said how often
 EARLIEST = 0.85  # of the time to the next heartbeat: agents that begin together do not stay in step
 BACKOFF_MIN_S = 0.1
 BACKOFF_MAX_S = 2.0
+ASK_AGAIN_S = 0.5  # after an answer that does not count; the next one may not count either
 MAX_MASTERS = 64  # that the masters may tell of
 STOP_FIRST_LIMIT_S = 5.0
 GOODBYE_LIMIT_S = 2.0  # for all masters together
@@ -181,8 +182,13 @@ class Session:
             except (Unreachable, NotAMaster, grpc.aio.AioRpcError):
                 continue
             if answer.away_ms and self._data_dir.belongs_to(answer.cluster_id) and not answer.register_again:
-                self._data_dir.write_lease(sent_ms + answer.away_ms, answer.lease_ms)
                 self._log.info("the masters wait for this agent", seconds=answer.away_ms // 1000)
+                try:
+                    self._data_dir.write_lease(sent_ms + answer.away_ms, answer.lease_ms)
+                except OSError as error:
+                    self._log.error(
+                        "cannot write the lease: tasks that end with it do not wait so long", why=str(error)
+                    )
             return True
         return False
 
@@ -303,7 +309,9 @@ class Session:
             problem = await self._tasks.obey(
                 desired, orders, epoch=answer.epoch, made=made, under_way=answer.under_way, secrets=secrets
             )
-            if not problem:
+            if problem:
+                asyncio.get_running_loop().call_later(ASK_AGAIN_S, self._changed.set)
+            else:
                 self._kept_logs.forget_jobs(answer.forgotten_jobs)
         except OSError as error:
             self._log.error("cannot write to the data directory", why=str(error))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 import weakref
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -21,6 +22,8 @@ from gosched.wire.shared_token import with_token
 
 T = TypeVar("T")
 
+MAX_LEFT = 16  # channels to addresses that their names have left; of more, the oldest is closed
+
 
 class Masters:
     """The endpoints, and a channel to each that was used."""
@@ -36,6 +39,7 @@ class Masters:
         self._targets = Targets(endpoints, tls, token, fails_fast=fails_fast)
         self._lock = threading.Lock()  # one thread may follow a stream while another closes the client
         self._channels: dict[tuple[str, int], _Channel] = {}  # by address, and version of the TLS files
+        self._left: deque[Any] = deque()  # channels whose names point elsewhere by now; streams over them go on
         self._tried: weakref.WeakSet[Any] = weakref.WeakSet()  # channels whose first try to connect has ended
         self._closed = False
 
@@ -85,12 +89,19 @@ class Masters:
                 raise Misused(CLOSED)
             self._targets.silent.discard(target)
             found = self._channels.get(key)
-            if found is None or not set(addresses) <= set(found.addresses):  # streams over the one before go on
+            if found is None or not set(addresses) <= set(found.addresses):
+                if found is not None:
+                    self._leave(found.channel)
                 found = _Channel(_open(target, addresses, tls, self._targets.token), addresses)
                 self._channels[key] = found
                 for old in [old for old in self._channels if self._targets.is_old(old[1])]:
                     self._channels.pop(old).channel.close()
             return found.channel
+
+    def _leave(self, channel: Any) -> None:
+        self._left.append(channel)
+        if len(self._left) > MAX_LEFT:
+            self._left.popleft().close()
 
     def _connects(self, channel: Any, wait_s: float) -> bool:
         """Return whether a first try to connect has ended by then, well or not; a later call finds how it went."""
@@ -131,8 +142,9 @@ class Masters:
         """Close all channels. Streams that other threads follow end, and are not opened anew."""
         with self._lock:
             self._closed = True
-            channels = [each.channel for each in self._channels.values()]
+            channels = [*(each.channel for each in self._channels.values()), *self._left]
             self._channels.clear()
+            self._left.clear()
         for channel in channels:
             channel.close()
 

@@ -108,14 +108,12 @@ class MasterServer:
         tls = self._tls = watched_tls(settings.tls, replication.member_id)
         mine = tls.current.holder if tls else CertificateHolder()
         self._certified_cluster = mine.cluster
-        book = AddressBook(
-            Path(settings.data_dir) / "addresses.json",
-            unsaved=lambda why: structlog.get_logger().warning("addresses of agents and masters are not kept", why=why),
-        )
         token = settings.shared_token()
         shared = SharedToken(token) if token else None
-        self._agents = Channels(tls, book=book, by_role=mine.in_dns, token=token)
+        self._agents = Channels(tls, book=_book(settings, "addresses.json"), by_role=mine.in_dns, token=token)
         round_trip_ms = settings.raft.max_round_trip_ms
+        # A book of its own: the names of thousands of nodes push none of a master out.
+        book = _book(settings, "master-addresses.json")
         self._masters = Channels(tls, book=book, to_masters=True, round_trip_ms=round_trip_ms, token=token)
         self.metrics = MasterMetrics(__version__)
         self._faults = self.metrics.faults
@@ -488,6 +486,13 @@ class MasterServer:
             return "this master is taking over"
         lag = role.commit_index - role.applied_index
         return f"{lag} entries are still to be applied" if lag > MAX_LAG else ""
+
+
+def _book(settings: MasterSettings, file: str) -> AddressBook:
+    def unsaved(why: str) -> None:
+        structlog.get_logger().warning("addresses of agents and masters are not kept", why=why)
+
+    return AddressBook(Path(settings.data_dir) / file, unsaved=unsaved)
 
 
 def _tell_of_issuer(words: str) -> None:

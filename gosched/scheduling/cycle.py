@@ -74,4 +74,5 @@ def schedule(view: View, policy: Policy, now_ms: int, seed: int, stumble: Stumbl
                 order.passed()
     state.replan_broken_reservations()
     plan.faults = tuple(plugins.faults)
+    plan.measure()
     return plan

@@ -48,6 +48,7 @@ class Plan:
     withdrawn: list[str] = field(default_factory=list)
     #: The victims that queues which only observe would have evicted, by the id of the job that waits.
     observed: dict[str, tuple[Victim, ...]] = field(default_factory=dict)
+    _parts: list[tuple[int, _Part]] = field(default_factory=list, repr=False, compare=False)
 
     @property
     def looked_at(self) -> int:
@@ -76,17 +77,19 @@ class Plan:
         if moment_ms > self.planned_at_ms:
             self.wake_at_ms = min(moment_ms, self.wake_at_ms or moment_ms)
 
+    def measure(self) -> list[tuple[int, _Part]]:
+        """Note the parts with their sizes. A cycle ends with it, so that what it raises is the cycle's."""
+        self._parts = [(encoded_bytes(gang), gang) for gang in self.gangs]
+        self._parts += [(_name_bytes(job_id), job_id) for job_id in self.withdrawn]
+        self._parts += [(_reservation_bytes(reservation), reservation) for reservation in self.reservations]
+        return self._parts
+
     def commands(self, epoch: int, at_ms: int, max_bytes: int = MAX_COMMAND_BYTES) -> list[Command]:
         """Return CommitPlan commands, each at most `max_bytes` when encoded. A gang is never split. Evictions and
         starts come before reservations, which count on them."""
-        parts: list[tuple[int, GangPlacement | Reservation | str]] = [
-            (encoded_bytes(gang), gang) for gang in self.gangs
-        ]
-        parts += [(_name_bytes(job_id), job_id) for job_id in self.withdrawn]
-        parts += [(_reservation_bytes(reservation), reservation) for reservation in self.reservations]
         chunks: list[list[_Part]] = []
         capacity = 0
-        for size, part in parts:
+        for size, part in self._parts or self.measure():
             if not chunks or size > capacity:
                 chunks.append([])
                 capacity = max_bytes

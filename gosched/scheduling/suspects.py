@@ -15,6 +15,7 @@ from enum import StrEnum
 from types import TracebackType
 from typing import NamedTuple
 
+from gosched.core.commands.plans import GangPlacement
 from gosched.core.records.queue import Queue
 from gosched.core.records.reservation import Reservation
 from gosched.core.records.tenant import Account, Quota
@@ -140,7 +141,7 @@ def _traces(trace: TracebackType | None) -> Iterator[TracebackType]:
 
 def _suspect(value: object) -> Suspect | None:
     match value:
-        case PendingGang():
+        case PendingGang() | GangPlacement():
             return Suspect(Kind.JOB, value.job_id)
         case RunningGang():
             return Suspect(Kind.RUNNING, value.job_id)

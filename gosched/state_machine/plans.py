@@ -33,6 +33,7 @@ def commit(state: ClusterState, command: CommitPlan, events: list[Event]) -> Out
         except bugs.ALIKE as error:
             failed = bugs.refused(state, before, CommitPlan.__name__, error)
             events[told:] = [failed]
+            headroom = Headroom(state)  # without what was taken for this gang
             problem, is_bug = f"{failed.why} in {failed.command}, a bug of gosched", True
         if problem:
             refusals.append(Refusal(job_id=gang.job_id, detail=problem, is_bug=is_bug))

@@ -23,11 +23,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-MAX_NAMES = 4096  # the one used longest ago is forgotten
-MAX_ADDRESSES = 8  # of one name, that are tried
-MAX_KEPT = 4  # of one name, that worked
+MAX_NAMES = 16_384  # the one used longest ago is forgotten; a master may have as many channels
+MAX_ADDRESSES = 16  # of one name, that are tried
+MAX_KEPT = 4  # of one name, that worked before those that worked last
 MAX_LOOKUPS = 64  # at the same time; what has no thread yet is asked again
-MAX_FILE_BYTES = 4 << 20
+MAX_FILE_BYTES = 16 << 20  # more than so many of the longest names and addresses take
+SAVE_EVERY_S = 5.0  # at most, however many names change
 ASK_AGAIN_S = 0.5  # after an answer: a pod comes back under its name with another address
 STAGGER_S = 0.25  # between the starts of two attempts at one name, as gRPC has it
 #: A channel of gRPC: how long a try to connect may take, and the pause after one that failed, are two things. The first
@@ -47,7 +48,7 @@ class _Name:
     answer: tuple[str, ...] = ()
     #: The newest lookup succeeded.
     is_fresh: bool = False
-    #: Those that worked, the newest first.
+    #: Those that worked, the newest first. Of those that were dialled together each may be the one that did.
     kept: tuple[str, ...] = ()
     #: The lookup that is under way.
     lookup: Future[None] | None = None
@@ -87,8 +88,9 @@ class AddressBook:
             name = self._names.get(host)
             if name is None:
                 return ()
-            first, then = (name.answer, name.kept) if name.is_fresh else (name.kept, name.answer)
-            return tuple(dict.fromkeys([*first, *then]))[:MAX_ADDRESSES]
+            # Few beside a fresh answer: all that are dialled may be kept next.
+            found = [*name.answer, *name.kept[:MAX_KEPT]] if name.is_fresh else [*name.kept, *name.answer]
+            return tuple(dict.fromkeys(found))[:MAX_ADDRESSES]
 
     def is_fresh(self, host: str, address: str) -> bool:
         """Return whether the newest lookup has ended, and named this address: one that is only kept may be another's by
@@ -120,8 +122,11 @@ class AddressBook:
             self._lookups += 1
             name.lookup = Future()
             lookup = name.lookup
-        # A daemon: a lookup that hangs does not keep the program from ending.
-        threading.Thread(target=self._run, args=(host, name), name=f"lookup {host}", daemon=True).start()
+        try:
+            # A daemon: a lookup that hangs does not keep the program from ending.
+            threading.Thread(target=self._run, args=(host, name), name=f"lookup {host}", daemon=True).start()
+        except RuntimeError as error:  # there are no more threads for now: it is asked again
+            self._end(name, (), OSError(str(error)))
         return lookup
 
     def find(self, host: str, wait_s: float) -> tuple[str, ...]:
@@ -140,20 +145,25 @@ class AddressBook:
         return self.of(host)
 
     def worked(self, host: str, addresses: Iterable[str]) -> None:
-        """Keep addresses at which the name's server was reached."""
+        """Keep the address at which the name's server was reached. A caller that cannot tell which of several it was,
+        as gRPC does not say, names all that it dialled: all of them are kept."""
         if is_literal(host):
             return
+        reached = tuple(dict.fromkeys(addresses))[:MAX_ADDRESSES]
         with self._lock:
             name = self._name(host)
-            kept = tuple(dict.fromkeys([*addresses, *name.kept]))[:MAX_KEPT]
-            if kept == name.kept:
+            if set(name.kept[: len(reached)]) == set(reached):  # their order says nothing
                 return
-            name.kept = kept
+            name.kept = tuple(dict.fromkeys([*reached, *name.kept]))[: max(MAX_KEPT, len(reached))]
             self._to_save = self._file is not None
             if not self._to_save or self._saves:
                 return
             self._saves = True
-        threading.Thread(target=self._save, name="addresses", daemon=True).start()  # a slow disk holds nobody up
+        try:
+            threading.Thread(target=self._save, name="addresses", daemon=True).start()  # a slow disk holds nobody up
+        except RuntimeError as error:  # there are no more threads for now: the next change is written with this one
+            self._saves = False
+            self._unsaved(f"cannot write {self._file}: {error}")
 
     def _name(self, host: str) -> _Name:
         name = self._names.pop(host) if host in self._names else _Name()
@@ -169,6 +179,9 @@ class AddressBook:
             answer = tuple(dict.fromkeys(self._lookup(host)))[:MAX_ADDRESSES]
         except (OSError, UnicodeError) as error:  # UnicodeError: what could not be a name
             problem = error
+        self._end(name, answer, problem)
+
+    def _end(self, name: _Name, answer: tuple[str, ...], problem: OSError | UnicodeError | None) -> None:
         with self._lock:
             lookup, name.lookup = name.lookup, None
             name.is_fresh, name.error = bool(answer), problem
@@ -191,6 +204,7 @@ class AddressBook:
                 _write(self._file, json.dumps({"names": kept}).encode())
             except OSError as error:
                 self._unsaved(f"cannot write {self._file}: {error.strerror or error}")
+            time.sleep(SAVE_EVERY_S)
 
 
 def connection(addresses: Sequence[str], port: int, timeout_s: float) -> socket.socket:
@@ -299,7 +313,7 @@ def _read(file: Path | None) -> list[tuple[str, tuple[str, ...]]]:
         with file.open("rb") as opened:
             names: dict[Any, Any] = json.loads(opened.read(MAX_FILE_BYTES))["names"]
             found = [
-                (str(host), tuple(a for a in map(str, kept) if a and is_literal(a))[:MAX_KEPT])
+                (str(host), tuple(a for a in map(str, kept) if a and is_literal(a))[:MAX_ADDRESSES])
                 for host, kept in names.items()
             ]
     except (OSError, ValueError, KeyError, TypeError, AttributeError):

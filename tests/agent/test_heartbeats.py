@@ -7,9 +7,14 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+import structlog
+
+from gosched.agent import session as session_module
 from gosched.agent.session import EARLIEST, HEARTBEAT_S, HEARTBEATS_PER_LEASE, Session
 from gosched.core.commands.nodes import RegisterNode
 from gosched.core.resources import Resources
+from gosched.wire.v1 import node_pb2, node_pb2_grpc
 from tests.agent.conftest import LIMIT_S, Agent, FakeMaster, wait_for
 
 
@@ -69,3 +74,55 @@ def test_an_agent_takes_over_how_often_from_the_answer_to_a_heartbeat(master: Fa
     finally:
         if agent.process is not None and agent.process.poll() is None:
             agent.end()
+
+
+def test_an_answer_that_does_not_count_is_asked_for_again_after_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session_module, "ASK_AGAIN_S", 0.05, raising=False)
+    problems = ["", "its lease is over, it asks its masters first"]
+
+    async def obey(*_: object, **__: object) -> str:
+        return problems.pop()
+
+    async def story() -> None:
+        agent = session()
+        agent._tasks = agent._kept_logs = SimpleNamespace(obey=obey, forget_jobs=lambda jobs: None)  # type: ignore[assignment]
+        await agent._obey(node_pb2.HeartbeatResponse(), 1)
+        assert not agent._changed.is_set()
+        async with asyncio.timeout(LIMIT_S):
+            await agent._changed.wait()
+        agent._changed.clear()
+        await agent._obey(node_pb2.HeartbeatResponse(), 1)
+        await asyncio.sleep(0.1)
+        assert not agent._changed.is_set()
+
+    asyncio.run(story())
+
+
+def test_a_disk_that_fails_at_the_goodbye_is_told_of_and_ends_it_no_other_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    heard: list[Any] = []
+
+    async def take(request: Any, **_: object) -> node_pb2.HeartbeatResponse:
+        heard.append(request)
+        return node_pb2.HeartbeatResponse(away_ms=300_000, lease_ms=30_000)
+
+    async def nothing(*_: object) -> Any:
+        return SimpleNamespace(close=nothing)
+
+    def failing(until_ms: int, length_ms: int) -> None:
+        raise OSError(5, "Input/output error")
+
+    async def story() -> None:
+        agent = session()
+        agent._connect, agent._registered = nothing, True
+        agent._tasks = SimpleNamespace(close_to_orders=nothing)  # type: ignore[assignment]
+        agent._data_dir = SimpleNamespace(belongs_to=lambda cluster: True, write_lease=failing)  # type: ignore[assignment]
+        monkeypatch.setattr(agent, "_news", node_pb2.HeartbeatRequest)
+        monkeypatch.setattr(node_pb2_grpc, "NodeServiceStub", lambda channel: SimpleNamespace(Heartbeat=take))
+        with structlog.testing.capture_logs() as lines:
+            await agent.goodbye()
+        assert [line["event"] for line in lines if line["log_level"] == "error"] == [
+            "cannot write the lease: tasks that end with it do not wait so long"
+        ]
+        assert [request.goodbye for request in heard] == [True]
+
+    asyncio.run(story())

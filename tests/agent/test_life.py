@@ -132,9 +132,9 @@ def test_an_order_that_comes_when_the_lease_is_over_starts_nothing_until_the_mas
     with pytest.raises(grpc.RpcError, match="its lease is over"):
         agent.run(task)  # it was on the way while the node stood still, say
     assert not agent.spool(ID).exists()
-    master.lease_ms, master.start = 60_000, [task]
     with pytest.raises(grpc.RpcError, match="its lease is over"):
         agent.run(shell("j2/main/0.1", "exit 0"))
+    master.lease_ms, master.start = 60_000, [task]
     agent.end()
     agent.start(master)
     assert master.await_end(ID) == ("SUCCEEDED", 0, "")

@@ -12,9 +12,13 @@ import pytest
 
 from gosched import AsyncGoSchedClient, AsyncJobHandle, Job, JobFailed
 from gosched.client import Misused, NotFound, Refused, TimedOut, Unavailable, targets
+from gosched.client.aio import masters
 from gosched.client.spec import spec_of
 from gosched.core.records.job import JobState
+from gosched.wire import addresses
+from gosched.wire.addresses import AddressBook
 from tests.client.fake_cluster import FakeMaster
+from tests.client.test_client import WITHOUT_PINGS
 from tests.ports import HeldPort
 
 JOB = Job(name="a", run="echo hi")
@@ -172,6 +176,38 @@ def test_closing_a_client_ends_what_its_other_tasks_wait_for_with_an_error_and_c
         master.frozen = False
 
     use(master.address, body)
+
+
+def test_closing_a_client_ends_streams_also_where_their_masters_name_points_elsewhere_by_now(start_master, monkeypatch):
+    monkeypatch.setattr(addresses, "ASK_AGAIN_S", 0.0)
+    monkeypatch.setattr(masters, "OPTIONS", WITHOUT_PINGS)
+    master = start_master()
+    master.put("j-1", spec_of(JOB))
+    master.frozen = True
+    target = f"masters.invalid:{master.address.rpartition(':')[2]}"
+    answers = [["127.0.0.1"]]
+
+    async def body(client):
+        mine = client._masters
+        mine._targets.book = AddressBook(lookup=lambda host: answers[-1])
+        following = asyncio.create_task(_read(client.watch("j-1")))
+        async with asyncio.timeout(10):
+            while "WatchJob" not in master.calls:
+                await asyncio.sleep(0.01)
+        old = await mine.at(target)
+        answers.append(["127.0.0.1", "127.0.0.9"])
+        mine._targets.silent.add(target)
+        assert await mine.at(target) is not old
+        await asyncio.sleep(0.05)
+        assert not following.done()
+        await client.close()
+        done, _ = await asyncio.wait([following], timeout=5)
+        master.frozen = False
+        assert done
+        with pytest.raises(Misused, match="the client is closed"):
+            await following
+
+    use(target, body)
 
 
 def test_a_task_that_is_cancelled_while_it_waits_for_a_call_is_cancelled(start_master):

@@ -3,27 +3,45 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import http.server
+import itertools
 import json
 import random
 import socket
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import grpc
 import pytest
 
-from gosched.client import Denied, GoSchedClient, GoSchedError, NotFound, Refused, TimedOut, Unavailable, targets
+from gosched import Job
+from gosched.client import (
+    Denied,
+    GoSchedClient,
+    GoSchedError,
+    Misused,
+    NotFound,
+    Refused,
+    TimedOut,
+    Unavailable,
+    masters,
+    targets,
+)
 from gosched.client.aio.client import AsyncGoSchedClient
 from gosched.client.errors import OutOfTime
+from gosched.client.spec import spec_of
 from gosched.core.records.job import JobState
 from gosched.core.request_ids import made_at_ms, request_id_at
+from gosched.wire import addresses
 from gosched.wire.addresses import AddressBook
 from tests.client.fake_cluster import FakeMaster
 from tests.ports import HeldPort
 from tests.slow_path import SlowPath
 
 JOB = "name: a\nrun: echo hi"
+#: Fake masters end connections that are pinged all the time.
+WITHOUT_PINGS = tuple(option for option in targets.OPTIONS if "keepalive" not in option[0])
 
 
 def test_status_has_the_fields_of_the_contract(start_master):
@@ -123,6 +141,59 @@ def test_a_master_is_found_where_its_name_pointed_once_no_name_server_answers(st
         client._masters._targets.book._names["masters.invalid"].answered_at = 0.0
         assert client.get_status().nodes == 2
         assert not answers
+
+
+def test_closing_a_client_ends_streams_also_where_their_masters_name_points_elsewhere_by_now(start_master, monkeypatch):
+    monkeypatch.setattr(addresses, "ASK_AGAIN_S", 0.0)
+    monkeypatch.setattr(masters, "OPTIONS", WITHOUT_PINGS)
+    master, ended = start_master(), []
+    master.put("j-1", spec_of(Job(name="a", run="echo hi")))
+    master.frozen = True
+    target = f"masters.invalid:{master.address.rpartition(':')[2]}"
+    answers = [["127.0.0.1"]]
+    client = GoSchedClient(target)
+    client._masters._targets.book = AddressBook(lookup=lambda host: answers[-1])
+
+    def follow():
+        try:
+            list(client.watch("j-1"))
+        except Misused as error:
+            ended.append(str(error))
+
+    with ThreadPoolExecutor(1) as pool:
+        following = pool.submit(follow)
+        await_call(master, "WatchJob")
+        old = client._masters.at(target)
+        answers.append(["127.0.0.1", "127.0.0.9"])
+        client._masters._targets.silent.add(target)
+        assert client._masters.at(target) is not old
+        time.sleep(0.05)
+        assert not following.done()
+        client.close()
+        try:
+            following.result(5)
+        finally:
+            master.frozen = False
+    assert len(ended) == 1
+    assert "the client is closed" in ended[0]
+
+
+def test_channels_to_addresses_that_a_name_has_left_are_bounded(monkeypatch):
+    monkeypatch.setattr(addresses, "ASK_AGAIN_S", 0.0)
+    numbers, target = itertools.count(), "masters.invalid:1"
+    with GoSchedClient(target) as client:
+        client._masters._targets.book = AddressBook(lookup=lambda host: [f"127.0.1.{next(numbers)}"])
+        for _ in range(masters.MAX_LEFT + 5):
+            client._masters._targets.silent.add(target)
+            client._masters.at(target)
+        assert len(client._masters._left) == masters.MAX_LEFT
+
+
+def await_call(master, method):
+    ends = time.monotonic() + 10
+    while method not in master.calls:
+        assert time.monotonic() < ends
+        time.sleep(0.01)
 
 
 def test_a_client_that_lives_on_finds_the_masters_that_came_after_those_that_it_was_told_of(start_master, monkeypatch):

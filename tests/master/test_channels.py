@@ -16,13 +16,13 @@ from gosched.config.settings import Tls
 from gosched.core.records.node import Node
 from gosched.core.resources import Resources
 from gosched.master.base import channels as channels_module
-from gosched.master.base.channels import MAX_DIALS, Channels, watched_tls
+from gosched.master.base.channels import MAX_CHANNELS, MAX_DIALS, Channels, watched_tls
 from gosched.replication.replica_config import TlsFiles
 from gosched.wire import addresses
-from gosched.wire.addresses import AddressBook
+from gosched.wire.addresses import MAX_NAMES, AddressBook
 from gosched.wire.tls_watch import TlsWatch
 from gosched.wire.v1 import worker_pb2, worker_pb2_grpc
-from tests.master.harness import LIMIT_S
+from tests.master.harness import LIMIT_S, one_master
 from tests.replication.certificates import Authority
 from tests.slow_path import SlowPath
 
@@ -181,6 +181,46 @@ def test_a_name_is_dialled_where_it_was_reached_while_no_name_server_answers_and
         await server.stop(None)
 
     asyncio.run(story())
+
+
+def test_the_address_that_lives_is_kept_whatever_its_place_among_those_that_were_dialled() -> None:
+    answers = [[f"127.0.0.{i}" for i in (9, 8, 7, 6, 5, 4, 3, 2, 20, 1)]]
+
+    def lookup(host: str) -> list[str]:
+        if not answers:
+            raise OSError("no name server answers")
+        return answers.pop()
+
+    async def story() -> tuple[str, ...]:
+        book = AddressBook(lookup=lookup)
+        assert await book.found("many", LIMIT_S)
+        channels = Channels(None, book=book)
+        server, port = await worker_at("127.0.0.1", None)
+        node = replace(NODE, address=f"many:{port}")
+        assert await reaches(channels, node)
+        channels.to_agent(node)
+        await channels.close()
+        await server.stop(None)
+        return book._names["many"].kept
+
+    assert "127.0.0.1" in asyncio.run(story())
+
+
+def test_the_names_of_nodes_push_none_of_a_master_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(addresses, "MAX_NAMES", 2)
+
+    async def story() -> None:
+        async with one_master(data_dir=str(tmp_path)) as front:
+            masters, agents = front.server._masters._book, front.server._agents._book
+            masters.worked("m2", ["10.0.0.2"])
+            for i in range(3):
+                agents.worked(f"n{i}", ["10.0.0.3"])
+            assert masters.of("m2") == ("10.0.0.2",)
+            assert agents.of("n2") == ("10.0.0.3",)
+            assert masters._file != agents._file
+
+    asyncio.run(story())
+    assert MAX_NAMES >= MAX_CHANNELS
 
 
 def test_connections_for_many_calls_are_made_a_few_at_a_time() -> None:

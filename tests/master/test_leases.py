@@ -114,11 +114,12 @@ def test_a_late_leader_gives_up_no_node_and_goes_on_by_itself() -> None:
     leases.begin([])
     leases.renew("n1")
     for _ in range(60):  # 30 s in which heartbeats are read late
-        leases.lateness.read(1.5)
-        leases.lateness.read(2.5)
+        for node, waited_s in (("n2", 1.5), ("n3", 2.5), ("n4", 2.0)):
+            leases.lateness.read(node, waited_s)
         assert pass_time(leases, clock, CHECK_S) == []
     assert "heartbeats wait 1.5 s" in leases.doubt
-    leases.lateness.read(0.1)
+    for node in ("n2", "n3", "n4"):
+        leases.lateness.read(node, 0.1)
     assert pass_time(leases, clock, 4.5) == []
     assert pass_time(leases, clock, 0.5) == ["n1"], "half a lease after the last sign"
 
@@ -127,20 +128,39 @@ def test_calls_of_agents_that_were_given_up_unread_are_a_sign_of_lateness() -> N
     leases, clock = new()
     leases.begin([])
     leases.renew("n1")
-    assert pass_time(leases, clock, 9) == []
-    leases.lateness.dropped()
-    assert pass_time(leases, clock, 5) == []
+    for _ in range(3):
+        leases.lateness.dropped()
+    assert pass_time(leases, clock, 30) == [], "nothing was read since"
+    assert "3 calls of agents were given up" in leases.doubt
+    leases.lateness.read("n2", 0.1)
+    assert pass_time(leases, clock, 4.5) == []
     assert pass_time(leases, clock, 0.5) == ["n1"]
 
 
-def test_a_short_wait_of_one_heartbeat_shows_that_none_waits_long() -> None:
+def test_a_heartbeat_that_is_read_in_time_shows_that_none_waits_long() -> None:
+    """Others have slow connections, or lie."""
     leases, clock = new()
     leases.begin([])
     leases.renew("n1")
-    for waited_s in (2.9, 0.01):  # one was long on its way to a connection
-        leases.lateness.read(waited_s)
-    pass_time(leases, clock, CHECK_S)
-    assert leases.doubt == ""
+    for step in range(20):
+        for agent in range(5):
+            leases.lateness.read(f"m{agent}", 2.9)
+            leases.lateness.dropped()
+        if step % 9 == 0:
+            leases.lateness.read("n2", 0.01)
+        expired = pass_time(leases, clock, CHECK_S)
+        assert leases.doubt == ""
+    assert expired == ["n1"]
+
+
+def test_two_agents_that_are_read_late_make_no_leader_late() -> None:
+    leases, clock = new()
+    leases.begin([])
+    leases.renew("n1")
+    for step in range(20):
+        leases.lateness.read(f"m{step % 2}", 2.9)
+        expired = pass_time(leases, clock, CHECK_S)
+    assert expired == ["n1"]
 
 
 def lose(leases: Leases, clock: FakeClock, lost: int, nodes: int) -> list[tuple[float, int]]:
@@ -269,3 +289,70 @@ def test_a_node_that_was_never_heard_by_this_leader_has_no_age() -> None:
     leases, _ = new()
     leases.begin(["n1"])
     assert leases.age_ms("n1") == -1
+
+
+def cut_off(leases: Leases, clock: FakeClock, nodes: int, *, cut_s: float, seed: int) -> list[tuple[float, int]]:
+    """Let heartbeats at random moments, every 5 s about, stop for so long; return when how many were given up then, in
+    seconds since the cut."""
+    rng = random.Random(seed)
+    due = {f"n{i:04}": clock.s + rng.uniform(0, 5) for i in range(nodes)}
+    leases.begin(due)
+    began, given_up = clock.s + 30, list[tuple[float, int]]()
+    while clock.s < began + 60:
+        clock.s += CHECK_S
+        for name, at in due.items():
+            if at <= clock.s:
+                is_cut = began <= clock.s < began + cut_s
+                due[name] = clock.s + (rng.uniform(0, 2) if is_cut else rng.uniform(4.25, 5))
+                if not is_cut and not leases.is_given_up(name):
+                    leases.renew(name)
+        over = leases.expired()
+        for name in over:
+            leases.drop(name)
+        if over:
+            given_up.append((clock.s - began, len(over)))
+    return given_up
+
+
+@pytest.mark.parametrize("nodes", [50, 100, 200, 400, 1000])
+def test_a_leader_that_hears_no_agent_gives_up_none_for_another_lease_and_none_that_come_back(nodes: int) -> None:
+    for seed in range(5):
+        for cut_s in (6, 9, 11, 13):
+            clock = FakeClock()
+            leases = Leases(clock, timeout_s=10, first_s=15, heartbeat_s=5)
+            assert cut_off(leases, clock, nodes, cut_s=cut_s, seed=seed) == [], (cut_s, seed)
+        clock = FakeClock()
+        leases = Leases(clock, timeout_s=10, first_s=15, heartbeat_s=5)
+        given_up = cut_off(leases, clock, nodes, cut_s=60, seed=seed)
+        assert given_up[0][0] >= 15
+        assert sum(count for _, count in given_up) == nodes
+
+
+def test_a_node_that_comes_back_has_no_shorter_lease_than_it_was_told() -> None:
+    leases, clock = new()
+    leases.begin(["n1"])
+    leases.wait_for("n1", 300)
+    clock.s += 20
+    leases.resume()
+    leases.confirmed(clock.s)
+    leases.renew("n1")  # it registers
+    told_s = leases.lease_ms("n1") / 1000
+    until = clock.s + told_s
+    clock.s += 1
+    leases.is_back("n1")
+    leases.renew("n1")  # its first heartbeat, whose answer is lost
+    while not leases.expired():
+        clock.s += CHECK_S
+        leases.resume()
+        assert clock.s < until + 2, "and it is not waited for any longer"
+    assert clock.s >= until
+
+
+def test_a_node_that_registers_anew_while_it_is_given_up_lives() -> None:
+    leases, clock = new()
+    leases.begin([])
+    leases.renew("n1")
+    assert pass_time(leases, clock, 10) == ["n1"]
+    leases.spare("n1")
+    assert not leases.is_given_up("n1")
+    assert pass_time(leases, clock, 9.5) == []

@@ -15,6 +15,7 @@ import pytest
 from gosched.core.records.node import Node
 from gosched.core.resources import Resources
 from gosched.core.state.cluster_state import ClusterState
+from gosched.master.agents.lateness import FEW, Lateness
 from gosched.master.agents.live_usage import LiveUsage
 from gosched.master.agents.node_listing import list_nodes
 from gosched.master.agents.node_service import NodeService
@@ -149,7 +150,13 @@ def test_a_heartbeat_that_its_agent_has_given_up_is_dropped_and_tells_that_the_l
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     served = list[str]()
-    heartbeat = NodeService.Heartbeat
+    heartbeat, drop, dropped = NodeService.Heartbeat, Lateness.dropped, list[bool]()
+
+    def noted(self: Lateness) -> None:
+        dropped.append(True)
+        drop(self)
+
+    monkeypatch.setattr(Lateness, "dropped", noted)
 
     async def counted(self: NodeService, request: node_pb2.HeartbeatRequest, context: Any) -> Any:
         served.append(request.node_id)
@@ -161,12 +168,14 @@ def test_a_heartbeat_that_its_agent_has_given_up_is_dropped_and_tells_that_the_l
         async with one_master() as master, agent(master, "n1") as node:
             await node.beat(master)
             await until(lambda: not master.server._leases.doubt, 15)
+            monkeypatch.setattr(master.server._leases.lateness, "_quiet_s", 1.0)
             before, codes = len(served), list[grpc.StatusCode]()
 
             def give_up() -> None:
-                with grpc.insecure_channel(master.server.record.grpc_address) as channel:
+                own = [("grpc.use_local_subchannel_pool", 1)]
+                with grpc.insecure_channel(master.server.record.grpc_address, own) as channel:
                     grpc.channel_ready_future(channel).result(timeout=10)
-                    ready.set()
+                    ready.release()
                     stub = node_pb2_grpc.NodeServiceStub(channel)
                     go.wait(10)
                     try:
@@ -174,15 +183,18 @@ def test_a_heartbeat_that_its_agent_has_given_up_is_dropped_and_tells_that_the_l
                     except grpc.RpcError as error:
                         codes.append(error.code())
 
-            ready, go = threading.Event(), threading.Event()
-            asked = threading.Thread(target=give_up)
-            asked.start()
-            await until(ready.is_set)
+            ready, go = threading.Semaphore(0), threading.Event()
+            asked = [threading.Thread(target=give_up) for _ in range(FEW)]
+            for one in asked:
+                one.start()
+                await until(lambda: ready.acquire(blocking=False))
             go.set()
-            time.sleep(0.4)  # the loop stands: the agent gives up meanwhile, and its call waits
-            asked.join(10)
-            assert codes == [grpc.StatusCode.DEADLINE_EXCEEDED]
-            await until(lambda: "given up before it read them" in master.server._leases.doubt)
+            time.sleep(0.4)  # the loop stands: the agents give up meanwhile, and their calls wait
+            for one in asked:
+                one.join(10)
+            assert codes == [grpc.StatusCode.DEADLINE_EXCEEDED] * FEW
+            await until(lambda: dropped)
+            await until(lambda: "this leader is late" in master.server._leases.doubt)
             assert len(served) == before
             status = (await get(master, "/api/v1/status")).json()
             assert "this leader is late" in status["load_problem"]

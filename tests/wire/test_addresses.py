@@ -119,6 +119,68 @@ def test_names_and_addresses_are_bounded() -> None:
     assert book.of("m1") == ()
 
 
+def test_however_many_names_change_all_are_kept_and_the_file_is_written_seldom(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(addresses, "SAVE_EVERY_S", 0.5, raising=False)
+    file, write, writes = tmp_path / "addresses.json", addresses._write, list[float]()
+
+    def counted(file: Path, data: bytes) -> None:
+        writes.append(time.monotonic())
+        write(file, data)
+
+    monkeypatch.setattr(addresses, "_write", counted)
+    book, began = AddressBook(file, lookup=Names()), time.monotonic()
+    for sweep in range(2):
+        for i in range(5000):
+            book.worked(f"n{i}", [f"10.{sweep}.{i >> 8}.{i & 255}"])
+        time.sleep(0.05)
+    until_written(file, "10.1.19.135")  # the last one
+    assert len(writes) <= 2 + (time.monotonic() - began) / 0.5
+    found = AddressBook(file, lookup=Names())
+    assert found.of("n0") == ("10.1.0.0", "10.0.0.0")
+    assert len(found._names) == 5000
+
+
+def test_a_full_book_is_no_larger_than_a_file_that_is_read() -> None:
+    one = len(f'"{"n" * 253}": [], ') + addresses.MAX_ADDRESSES * len(f'"{":".join(["ffff"] * 8)}", ')
+    assert MAX_NAMES * one < addresses.MAX_FILE_BYTES
+
+
+def test_a_name_whose_thread_cannot_start_is_asked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def exhausted(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    file, said = tmp_path / "addresses.json", list[str]()
+    book = AddressBook(file, lookup=Names(m1=["10.0.0.1"]), unsaved=said.append)
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", exhausted)
+        assert book.find("m1", LIMIT_S) == ()
+        assert str(book.error("m1")) == "can't start new thread"
+        assert not book.is_asking("m1")
+        book.worked("m2", ["10.0.0.2"])
+        assert said == [f"cannot write {file}: can't start new thread"]
+    assert book.find("m1", LIMIT_S) == ("10.0.0.1",)
+    assert book._lookups == 0
+    book.worked("m1", ["10.0.0.1"])
+    until_written(file, "10.0.0.2")
+
+
+def test_all_are_kept_where_nobody_knows_which_was_reached_and_that_one_first_where_it_is_known() -> None:
+    def unresolved(host: str) -> list[str]:
+        raise OSError("no name server answers")
+
+    dialled = [f"10.0.0.{i}" for i in range(10)]
+    book = AddressBook(lookup=unresolved)
+    book.worked("m1", ["10.1.0.1"])
+    book.worked("m1", dialled)
+    assert book.find("m1", LIMIT_S) == tuple(dialled)
+    book.worked("m1", reversed(dialled))
+    assert book.find("m1", LIMIT_S) == tuple(dialled)
+    book.worked("m1", ["10.0.0.9"])
+    assert book.find("m1", LIMIT_S)[0] == "10.0.0.9"
+
+
 def test_an_address_is_no_name() -> None:
     assert [is_literal(host) for host in ("10.0.0.1", "::1", "", "m1", "10.0.0")] == [True, True, True, False, False]
     book = AddressBook(lookup=Names())

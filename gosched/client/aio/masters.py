@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import weakref
+from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from gosched.client import targets
 from gosched.client.credentials import channel_credentials, plain_token, socket_credentials
 from gosched.client.errors import GoSchedError, Misused
 from gosched.client.looking import look_at_all
+from gosched.client.masters import MAX_LEFT
 from gosched.client.requests.cluster import get_status
 from gosched.client.targets import CLOSED, CONNECT_S, LOOK_UP_S, OPTIONS, Targets, TlsFiles, Token, Tries, is_socket
 from gosched.wire.addresses import grpc_dial, name_of
@@ -24,7 +26,6 @@ from gosched.wire.shared_token import with_token
 T = TypeVar("T")
 
 _UNDER_WAY = (grpc.ChannelConnectivity.IDLE, grpc.ChannelConnectivity.CONNECTING)
-STREAMS_END_S = 3600.0  # those of a channel to an address that its name has left
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,7 @@ class AsyncMasters:
     ) -> None:
         self._targets = Targets(endpoints, tls, token, fails_fast=fails_fast)
         self._channels: dict[tuple[str, int], _Channel] = {}  # by address, and version of the TLS files
+        self._left: deque[Any] = deque()  # channels whose names point elsewhere by now; streams over them go on
         self._closing: set[asyncio.Future[None]] = set()
         self._tried: weakref.WeakSet[Any] = weakref.WeakSet()  # channels whose first try to connect has ended
         self._closed = False
@@ -102,11 +104,11 @@ class AsyncMasters:
         found = self._channels.get(key)
         if found is None or not set(addresses) <= set(found.addresses):
             if found is not None:
-                self._give_up(key, STREAMS_END_S)
+                self._leave(found.channel)
             found = _Channel(_open(target, addresses, tls, self._targets.token), addresses)
             self._channels[key] = found
             for old in [old for old in self._channels if self._targets.is_old(old[1])]:
-                self._give_up(old)
+                self._close_soon(self._channels.pop(old).channel)
         return found.channel
 
     async def _connects(self, channel: Any, wait_s: float) -> bool:
@@ -121,8 +123,14 @@ class AsyncMasters:
                 return True
         return False
 
-    def _give_up(self, key: tuple[str, int], grace_s: float | None = None) -> None:
-        closing = asyncio.ensure_future(self._channels.pop(key).channel.close(grace_s))
+    def _leave(self, channel: Any) -> None:
+        # Not closed with a grace: gRPC then takes it for closed, and `close` could not end its streams before that.
+        self._left.append(channel)
+        if len(self._left) > MAX_LEFT:
+            self._close_soon(self._left.popleft())
+
+    def _close_soon(self, channel: Any) -> None:
+        closing = asyncio.ensure_future(channel.close())
         self._closing.add(closing)
         closing.add_done_callback(self._closing.discard)
 
@@ -141,8 +149,9 @@ class AsyncMasters:
     async def close(self) -> None:
         """Close all channels. Streams that other tasks follow end, and are not opened anew."""
         self._closed = True
-        channels = [each.channel for each in self._channels.values()]
+        channels = [*(each.channel for each in self._channels.values()), *self._left]
         self._channels.clear()
+        self._left.clear()
         for channel in channels:
             await channel.close()
 

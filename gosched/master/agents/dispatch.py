@@ -125,7 +125,12 @@ class Dispatcher:
         if node_id not in self._senders:
             task = asyncio.get_running_loop().create_task(self._send_all(node_id))
             self._senders[node_id] = task
-            task.add_done_callback(lambda _: self._senders.pop(node_id, None))
+            task.add_done_callback(lambda _: self._on_sent(node_id))
+
+    def _on_sent(self, node_id: str) -> None:
+        del self._senders[node_id]
+        if node_id in self._due:  # since the sender's last look
+            self._send_soon(node_id)
 
     async def _send_all(self, node_id: str) -> None:
         """Make one call after the other to a node; different nodes are called at the same time."""
@@ -133,13 +138,13 @@ class Dispatcher:
             node = self._state.nodes.get(node_id)
             if node is None:
                 continue
-            async with self._channels.bounded(node) as channel:
-                try:
+            try:
+                async with self._channels.bounded(node) as channel:
                     await self._send(node_id, due, worker_pb2_grpc.WorkerServiceStub(channel))
-                except grpc.aio.AioRpcError as error:
-                    log.info("orders not delivered; the next heartbeat brings them", node=node_id, why=error.details())
-                except Exception as error:  # a bug that one order meets: the next heartbeat brings the others
-                    self._faults.caught("orders", error)
+            except grpc.aio.AioRpcError as error:
+                log.info("orders not delivered; the next heartbeat brings them", node=node_id, why=error.details())
+            except Exception as error:  # a bug that one order meets: the next heartbeat brings the others
+                self._faults.caught("orders", error)
 
     async def _send(self, node_id: str, due: _Due, stub: Any) -> None:
         node = self._state.nodes.get(node_id)

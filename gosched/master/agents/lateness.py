@@ -1,10 +1,11 @@
 """Whether this leader is late: what it has not read yet, or had to drop, is no node's silence.
 
-Three signs: the check of leases came late, so the event loop stood; the heartbeats that were read had all waited, so
-others wait behind them; or calls of agents were dropped, since their callers had given them up.
+Two signs. The check of leases came late: the event loop stood. Or for `quiet_s` no heartbeat was read soon after it was
+sent, and some were read late, or dropped since their callers had given them up: calls wait behind each other, so where
+one is read soon none waits long. One that was late alone had a slow connection, or its caller wants to deceive.
 
 Invariant: what counts is the newest sign, and it counts for `quiet_s`: by then a node whose heartbeat was lost has sent
-another one.
+another one. While agents are heard in time no caller makes a leader late.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ import math
 from gosched.master.base.clock import Clock
 
 LATE_S = 0.5  # of the loop, for one check
-WAITED_S = 1.0  # of heartbeats, from their arrival to when they are read
+WAITED_S = 1.0  # of a heartbeat, from when it was sent to when it is read
+FEW = 3  # heartbeats
 
 
 class Lateness:
@@ -23,34 +25,37 @@ class Lateness:
     def __init__(self, clock: Clock, *, quiet_s: float) -> None:
         self._clock = clock
         self._quiet_s = quiet_s
-        self._least_wait_s = math.inf  # of the heartbeats read since the last check
-        self._dropped = 0  # calls of agents, since the last check
-        self._sign_at = -math.inf
-        self._why = ""
+        self.begin()
 
     def begin(self) -> None:
         """Forget all signs: this master begins to lead."""
-        self._least_wait_s, self._dropped = math.inf, 0
+        self._in_time_at = self._clock.monotonic_s()
+        self._late: dict[str, float] = {}  # agent -> what its heartbeat waited, since one was read in time
+        self._dropped = 0  # calls of agents, since then
         self._sign_at, self._why = -math.inf, ""
 
-    def read(self, waited_s: float) -> None:
-        """Note that a call of an agent was read so long after it had arrived."""
-        self._least_wait_s = min(self._least_wait_s, waited_s)
+    def read(self, agent: str, waited_s: float) -> None:
+        """Note that a call of an agent was read so long after it was sent."""
+        if waited_s <= WAITED_S:
+            self._in_time_at = self._clock.monotonic_s()
+            self._late, self._dropped = {}, 0
+        else:
+            self._late[agent] = waited_s
 
     def dropped(self) -> None:
-        """Note that a call of an agent was dropped: its caller had given it up."""
+        """Note that a call of an agent, as it says, was dropped: its caller had given it up, and is not known."""
         self._dropped += 1
 
     def check(self, stood_s: float) -> None:
-        """Look at the signs since the last check, which came `stood_s` later than planned."""
-        waited_s, self._least_wait_s = self._least_wait_s, math.inf
-        dropped, self._dropped = self._dropped, 0
+        """Look at the signs; this check came `stood_s` later than planned."""
         if stood_s > LATE_S:
             self._sign(f"its event loop stood for {stood_s:.1f} s")
-        elif dropped:
-            self._sign(f"{dropped} calls of agents were given up before it read them")
-        elif WAITED_S < waited_s < math.inf:
-            self._sign(f"heartbeats wait {waited_s:.1f} s until it reads them")
+        elif self._clock.monotonic_s() - self._in_time_at < self._quiet_s:
+            return
+        elif self._dropped >= FEW:
+            self._sign(f"{self._dropped} calls of agents were given up before it read them")
+        elif len(self._late) >= FEW:
+            self._sign(f"heartbeats wait {min(self._late.values()):.1f} s until it reads them")
 
     @property
     def why(self) -> str:

@@ -4,8 +4,9 @@ Which silent nodes are given up, and when:
 
 1. A node is silent once its lease is over. Time for which this process stood still is added to all leases.
 2. A leader that is late (`lateness.py`) gives up none, and none for half a lease after the last sign of it.
-3. Where many fall silent together (MANY_SHARE of all, and more than MANY), the fault may be this master's own: it waits
-   for one more lease. A switch that takes a rack with it is found in that time.
+3. Where many miss a heartbeat together (MANY_SHARE of all, and more than MANY), the fault may be this master's own: it
+   gives up none for one lease after the first of theirs was over, or until all are heard again. A switch that takes a
+   rack with it is found in that time.
 4. A node whose tasks end with its lease is waited for longer, as is every node under a new leader: its tasks outlive a
    change of leaders.
 5. Of those that are left, the longest silent go first, AT_ONCE at each check. One that is heard before its turn lives.
@@ -24,7 +25,8 @@ from gosched.master.base.clock import Clock
 
 CHECK_S = 0.5
 STALL_S = 1.0  # between two checks: this process stood still, and heartbeats wait unread
-MANY, MANY_SHARE = 20, 0.05  # nodes that are silent together
+MANY, MANY_SHARE = 20, 0.05  # nodes that miss a heartbeat together
+MISSED = 1.3  # times between two heartbeats: one has been missed
 AT_ONCE = 50  # nodes that are given up at one check
 HEARTBEAT_COST_MS = 2  # of the leader's time for each node: half of it is left for all else
 
@@ -41,7 +43,7 @@ class Leases:
         self._given_up: set[str] = set()
         self._awaited: set[str] = set()  # those whose agents were stopped
         self._silent = 0
-        self._many_since: float | None = None
+        self._many_until: float | None = None
         self._checked = clock.monotonic_s()
         self._confirmed = -math.inf
         self.lateness = Lateness(clock, quiet_s=timeout_s / 2)
@@ -70,7 +72,7 @@ class Leases:
         self._given_up = set()
         self._awaited = set()
         self._silent = 0
-        self._many_since = None
+        self._many_until = None
         self._confirmed = asked_s
         self.lateness.begin()
 
@@ -97,9 +99,16 @@ class Leases:
         self._awaited.add(node)
 
     def is_back(self, node: str) -> None:
-        """End that wait with the first heartbeat of a new registration, whose answer has set its tasks another end."""
+        """End that wait with the first heartbeat of a new registration, whose answer has set its tasks another end: no
+        later than a first lease."""
         if node in self._awaited:
-            self.drop(node)
+            self._awaited.discard(node)
+            self._ends[node] = min(self._ends[node], self._clock.monotonic_s() + self._first_s)
+
+    def spare(self, node: str) -> None:
+        """Note that a node that was given up has registered anew meanwhile, and lives."""
+        self._given_up.discard(node)
+        self.renew(node)
 
     def drop(self, node: str) -> None:
         self._ends.pop(node, None)
@@ -120,14 +129,31 @@ class Leases:
         if gap > STALL_S:
             self._ends = {node: end + gap for node, end in self._ends.items()}
         over = sorted([(end, node) for node, end in self._ends.items() if end <= now])
-        self._silent = len(over)
-        if not over or len(over) <= max(MANY, MANY_SHARE * len(self._ends)):
-            self._many_since = None
-        elif self._many_since is None:
-            self._many_since = now
+        self._look_for_many(now, over)
         chosen = [] if self.doubt else [node for _, node in over[:AT_ONCE]]
         self._given_up = set(chosen)
         return chosen
+
+    def _look_for_many(self, now: float, over: list[tuple[float, str]]) -> None:
+        """Begin to wait where many nodes miss a heartbeat, which is before the first of their leases is over."""
+        heard_by = now - self._missed_s
+        silent = {node for node, at in self._heard.items() if at < heard_by and node not in self._awaited}
+        silent.update([node for _, node in over])
+        self._silent = len(silent)
+        is_many = len(silent) > max(MANY, MANY_SHARE * len(self._ends))
+        if is_many and self._many_until is None:
+            self._many_until = max(now, min([self._ends[node] for node in silent])) + self._timeout_s
+        elif not silent or (not is_many and not self._waits_for_many):
+            self._many_until = None
+
+    @property
+    def _waits_for_many(self) -> bool:
+        return self._many_until is not None and self._clock.monotonic_s() < self._many_until
+
+    @property
+    def _missed_s(self) -> float:
+        """Return after how long a node has missed a heartbeat, however often it sends them."""
+        return max(MISSED * self.heartbeat_ms / 1000, self._timeout_s / 2)
 
     def resume(self) -> None:
         """Note that checks go on: what lay between was other work, not a stall."""
@@ -139,7 +165,7 @@ class Leases:
         on time."""
         if why := self.lateness.why:
             return f"this leader is late, and gives up no node meanwhile: {why}"
-        if self._many_since is not None and self._clock.monotonic_s() - self._many_since < self._timeout_s:
+        if self._waits_for_many:
             return f"{self._silent} of {len(self._ends)} nodes fell silent together: the leader waits for another lease"
         return ""
 

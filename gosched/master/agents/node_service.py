@@ -112,6 +112,7 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
             await self.proposals.barrier()
             self._check_leads(epoch)
             return answer  # without a lease: it has none yet
+        self._check_kept(request.node_id)
         accepted(
             await self.proposals.propose(
                 bound_labels(registration(request), context.caller, self.replication.state), epoch=epoch

@@ -9,6 +9,7 @@ never comes is counted, too, and given up.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -188,7 +189,7 @@ class LeaderRouting(grpc.aio.ServerInterceptor):
         """Take a place, and tell the audit log what comes of the call. Raises ApiError for a caller that may not make
         this call, or has too many open."""
         lane = lane_of(method, streaming=streaming)
-        self._read_in_time(lane, context)
+        left_s = self._left_s(lane, context)
         if lane is Lane.AGENTS:
             self._turns.say_alive()  # and wait behind nobody
         else:
@@ -198,20 +199,21 @@ class LeaderRouting(grpc.aio.ServerInterceptor):
             headers = context.invocation_metadata() or ()
             audited.caller = caller = await self._access.authenticated(audited.caller, headers, method)
             check_allowed(caller, method, self._cluster_id())
+            if lane is Lane.AGENTS and left_s <= AGENTS_WAIT_S and not _was_passed_on(context):
+                agent = caller.name if caller.role is not None else context.peer()
+                self._lateness.read(agent, AGENTS_WAIT_S - left_s)
             with self._lanes.place(lane, caller) as place:
                 yield audited, _Call(method=method, caller=caller, lane=lane, place=place, context=context)
 
-    def _read_in_time(self, lane: Lane, context: Any) -> None:
-        """Raise ApiError for a call that its caller has given up: nothing is done for it. What agents waited for or
-        lost tells how late this master is."""
+    def _left_s(self, lane: Lane, context: Any) -> float:
+        """Return how long the caller waits for its answer. Raise ApiError for a call that it has given up: nothing is
+        done for it, and nobody knows any more whose it was."""
         left_s = context.time_remaining()
-        gone = left_s is not None and left_s <= 0
-        if lane is Lane.AGENTS and gone:
-            self._lateness.dropped()
-        elif lane is Lane.AGENTS and left_s is not None and left_s <= AGENTS_WAIT_S:
-            self._lateness.read(AGENTS_WAIT_S - left_s)
-        if gone:
+        if left_s is not None and left_s <= 0:
+            if lane is Lane.AGENTS:
+                self._lateness.dropped()
             raise ApiError(grpc.StatusCode.DEADLINE_EXCEEDED, "its caller has given the call up before it was read")
+        return math.inf if left_s is None else float(left_s)
 
     def _admitted(self, call: _Call, request: Any = None) -> ServedCall:
         """Return the call for the service that serves it here. Raises ApiError where the caller may not make it."""
@@ -225,7 +227,7 @@ class LeaderRouting(grpc.aio.ServerInterceptor):
         if call.method.startswith(HISTORY) and asked_revision(call.context) is not None:
             return None  # the leader asks, which cannot read its own
         leader = await self._leadership.find(FIND_LEADER_S)
-        if leader is not None and any(key == FORWARDED for key, _ in call.context.invocation_metadata() or ()):
+        if leader is not None and _was_passed_on(call.context):
             raise unavailable("the leader has changed; try again")
         return leader
 
@@ -267,6 +269,11 @@ class LeaderRouting(grpc.aio.ServerInterceptor):
         self._metrics.rpc_ended(method, code.name)
         await context.abort(code, detail, trailer(reason))
         raise AssertionError("abort raises")
+
+
+def _was_passed_on(context: Any) -> bool:
+    """Return whether another master sends the call."""
+    return any(key == FORWARDED for key, _ in context.invocation_metadata() or ())
 
 
 def _passed_on(call: _Call) -> dict[str, Any]:

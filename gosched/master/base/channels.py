@@ -179,7 +179,7 @@ class Channels:
     def _is_outdated(self, found: _Channel) -> bool:
         """Return whether a name points elsewhere by now than where its server has not been reached."""
         if found.channel.get_state() is grpc.ChannelConnectivity.READY:
-            self._book.worked(found.host, found.addresses or self._book.of(found.host)[:1])
+            self._book.worked(found.host, found.addresses or self._book.of(found.host))
             return False
         self._book.ask(found.host)
         tried_s = time.monotonic() - found.since

@@ -19,9 +19,9 @@ from gosched.core.commands.jobs import DropFinishedJobs
 from gosched.core.commands.nodes import MarkNodeDead
 from gosched.core.events import ClockSet, Event, NodeChanged
 from gosched.core.features import NEWEST_LEVEL, FeatureLevel
-from gosched.core.outcome import Rejected
+from gosched.core.outcome import Code, Rejected
 from gosched.core.records.master import Master
-from gosched.core.records.node import NodeState
+from gosched.core.records.node import Node, NodeState
 from gosched.core.state.cluster_state import ClusterState
 from gosched.core.state.timers import TimerKind
 from gosched.master.agents.dispatch import Dispatcher
@@ -278,26 +278,30 @@ class Leader:
             if bool(doubt) is not doubts:
                 doubts = bool(doubt)
                 log.warning("silent nodes are not given up" if doubts else "silent nodes are given up again", why=doubt)
-            if given_up:
-                await asyncio.gather(*(self._give_up(node_id, epoch) for node_id in given_up))
+            if silent := [self._state.nodes[node_id] for node_id in given_up if node_id in self._state.nodes]:
+                await asyncio.gather(*(self._give_up(node, epoch) for node in silent))
                 self._leases.resume()
 
-    async def _give_up(self, node_id: str, epoch: int) -> None:
-        """Declare a node dead, by as many commands as its tasks need."""
-        silent = f"no heartbeat for {self._settings.lease.node_timeout_ms // 1000} s"
+    async def _give_up(self, silent: Node, epoch: int) -> None:
+        """Declare a node dead, by as many commands as its tasks need; not one that has registered anew meanwhile."""
+        node_id, no_heartbeat = silent.id, f"no heartbeat for {self._settings.lease.node_timeout_ms // 1000} s"
         while (node := self._state.nodes.get(node_id)) is not None and node.state is not NodeState.DEAD:
+            if (node.incarnation, node.registration) != (silent.incarnation, silent.registration):
+                self._leases.spare(node_id)
+                return
             dead = MarkNodeDead(
                 node_id=node_id,
                 incarnation=node.incarnation,
                 reason=f"its agent was stopped, and not started within {duration_text(node.away_ms)}"
                 if node.away_ms
-                else silent,
+                else no_heartbeat,
                 registration=node.registration,
             )
             outcome = await self._proposals.propose(dead, epoch=epoch)
             if isinstance(outcome, Rejected):
                 log.info("node not given up", node=node_id, why=outcome.detail)
-                return
+                if outcome.code is not Code.STALE_INCARNATION:
+                    return
         self._leases.drop(node_id)
 
     async def _drop_finished(self, epoch: int) -> None:

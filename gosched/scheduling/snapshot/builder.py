@@ -339,9 +339,9 @@ class ViewBuilder:
 
     def _refresh_gangs(self, state: ClusterState, job_ids: Iterable[str]) -> None:
         for job_id in job_ids:
-            self._remove_gang(job_id)
             self.faults.pop(job_id, None)
             try:
+                self._remove_gang(job_id)
                 self._count_workload(state.jobs.get(job_id), job_id)
                 if job_id in state.pending:
                     job = state.jobs[job_id]
