@@ -71,29 +71,17 @@ class Hosts:
         """Nothing goes in or out, without a word to anybody."""
         call("ip", "link", "set", self._link(name), "down")
 
-    def keep_way(self, near: str, far: str) -> None:
-        """Let `near` never ask who has the address of `far`, as with a router in between: else its kernel gives up what
-        it was to send into a cut as soon as nobody answers that."""
-        found = subprocess.run(
-            ["ip", "netns", "exec", self.namespace(far), "cat", "/sys/class/net/eth0/address"],
-            capture_output=True,
-            text=True,
-            timeout=CALL_S,
-            check=True,
-        )
-        way = (self._addresses[far], "lladdr", found.stdout.strip(), "dev", "eth0", "nud", "permanent")
-        call("ip", "-n", self.namespace(near), "neigh", "replace", *way)
-
     def join(self, name: str) -> None:
         call("ip", "link", "set", self._link(name), "up")
 
-    def delay(self, name: str, ms: int) -> None:
-        """Of each frame that the host sends or gets: one way between two hosts takes the sum of both."""
+    def delay(self, name: str, ms: int, *, port: int = 0) -> None:
+        """Of each frame that the host sends or gets: one way between two hosts takes the sum of both. `port`: of the
+        frames of this TCP port alone."""
         assert self._wires is not None, "the hosts were made without long wires"
         wire = self._wires[name]
         assert wire.stdin is not None
         assert wire.stdout is not None
-        wire.stdin.write(f"{ms}\n".encode())
+        wire.stdin.write(f"{ms} {port}\n".encode())
         wire.stdin.flush()
         wire.stdout.readline()
 
