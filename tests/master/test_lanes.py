@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import Any
 
@@ -17,6 +18,7 @@ from gosched.master.api.lanes import Bounds, Lane, Lanes
 from gosched.master.base.callers import FORWARDED, Caller, Shares
 from gosched.master.base.errors import ApiError
 from gosched.master.jobs import job_logs
+from gosched.master.planning.planner_queries import MAX_WAITING, PlannerQueries
 from gosched.wire.roles import Role
 from gosched.wire.v1 import scheduler_pb2
 from tests.master.harness import LIMIT_S, RUNNING, FakeAgent, Front, agent, one_master, spec, two_masters, until
@@ -183,8 +185,8 @@ def test_digests_are_made_one_at_a_time_and_shared_by_those_who_wait(monkeypatch
             await until(lambda: made)
             job = (await run.submit(spec())).job_id  # so that the next one is of a newer state
             assert job
-            others = [asyncio.ensure_future(digest()) for _ in range(24)]  # 5 more than may wait besides the first
-            await until(lambda: sum(other.done() for other in others) == 5)
+            others = [asyncio.ensure_future(digest()) for _ in range(24)]  # of 20 places one caller may hold ten
+            await until(lambda: sum(other.done() for other in others) == 15)
             assert {(await refusal(other))[0] for other in others if other.done()} == {
                 grpc.StatusCode.RESOURCE_EXHAUSTED
             }
@@ -197,6 +199,36 @@ def test_digests_are_made_one_at_a_time_and_shared_by_those_who_wait(monkeypatch
             assert (len(made), most_at_once) == (2, 1)
 
     asyncio.run(story())
+
+
+def test_one_caller_leaves_others_a_place_among_planning_queries() -> None:
+    asked: list[str] = []
+
+    async def story() -> None:
+        go_on = threading.Event()
+        with ThreadPoolExecutor(1) as thread:
+            queries = PlannerQueries(thread, lambda: (None, None, 0, 0))  # type: ignore[arg-type, return-value]
+
+            async def ask(caller: str) -> str:
+                try:
+                    await queries.ask(lambda *_: go_on.wait(LIMIT_S), caller)
+                except ApiError as error:
+                    return error.detail
+                asked.append(caller)
+                return ""
+
+            many = [asyncio.ensure_future(ask("many")) for _ in range(100)]
+            await until(lambda: any(one.done() for one in many))
+            few = [asyncio.ensure_future(ask(f"few-{i}")) for i in range(8)]
+            await asyncio.sleep(0)
+            go_on.set()
+            refused = [why for why in [await one for one in many] if why]
+            assert [await one for one in few] == [""] * 8
+            assert len(refused) == 100 - MAX_WAITING // 2
+            assert "of many, " in refused[0]
+
+    asyncio.run(story())
+    assert len(asked) == MAX_WAITING // 2 + 8
 
 
 class Talking(FakeAgent):

@@ -20,9 +20,11 @@ from gosched.master.planning.cycles import Cycles
 MAX_WAITS = 1000  # jobs that are asked for together
 
 
-async def explain_job(state: ClusterState, job_id: str, cycles: Cycles, status: StatusReader) -> JobExplanation:
+async def explain_job(
+    state: ClusterState, job_id: str, cycles: Cycles, status: StatusReader, caller: str
+) -> JobExplanation:
     """Raises ApiError when the planner has no time for it."""
-    why: WaitExplanation | None = await cycles.explanation(job_id) if job_id in state.pending else None
+    why: WaitExplanation | None = await cycles.explanation(job_id, caller) if job_id in state.pending else None
     job = state.jobs.get(job_id)
     if job is None:
         raise not_found(f"job {job_id} has been forgotten: it ended long ago")

@@ -30,17 +30,23 @@ REFUSED = "refused"
 _NO_JOB = to_record(types_pb2.Job(), Job)  # what is planned is no job yet
 
 
-async def forecast(state: ClusterState, cycles: Cycles, admissions: Admissions, specs: Sequence[JobSpec]) -> JobPlan:
+async def forecast(
+    state: ClusterState, cycles: Cycles, admissions: Admissions, specs: Sequence[JobSpec], caller: str
+) -> JobPlan:
     """Return what would become of each job; each deadline is looked at by itself. Raises ApiError when the planner has
     no time for it."""
     problems = [_problem(state, spec) for spec in specs]
-    unmet = ["" if problem else await admissions.obstacle(s) for s, problem in zip(specs, problems, strict=True)]
+    unmet = [
+        "" if problem else await admissions.obstacle(s, caller) for s, problem in zip(specs, problems, strict=True)
+    ]
     problems = [
         refusal(why) if why and spec.on_miss is OnMiss.REFUSE else problem
         for spec, problem, why in zip(specs, problems, unmet, strict=True)
     ]
     planned = tuple([_as_planned(spec) for spec, problem in zip(specs, problems, strict=True) if not problem])
-    found = await cycles.queries.ask(lambda view, policy, at_ms, seed: what_if(view, policy, planned, at_ms, seed))
+    found = await cycles.queries.ask(
+        lambda view, policy, at_ms, seed: what_if(view, policy, planned, at_ms, seed), caller
+    )
     answers = iter(found.jobs)
     jobs = []
     for spec, problem, why in zip(specs, problems, unmet, strict=True):

@@ -192,7 +192,7 @@ class SchedulerService(scheduler_pb2_grpc.SchedulerServiceServicer):
         await self.proposals.barrier()
         if absent := next(filter(None, [missing_secret_problem(self.replication.state, spec) for spec in specs]), ""):
             raise not_found(absent)
-        plan = await forecast(self.replication.state, self.cycles, self.admissions, specs)
+        plan = await forecast(self.replication.state, self.cycles, self.admissions, specs, context.caller.name)
         return to_message(
             plan_for(plan, self._seen_jobs(context.caller), self.access.wording(context.caller)),
             scheduler_pb2.PlanJobResponse,
@@ -251,7 +251,7 @@ class SchedulerService(scheduler_pb2_grpc.SchedulerServiceServicer):
 
     async def ExplainJob(self, request: scheduler_pb2.GetJobRequest, context: Any) -> scheduler_pb2.JobExplanation:
         job = await self._fresh_job(request.job, context.caller, Permission.VIEW_JOB)
-        explanation = await explain_job(self.replication.state, job.id, self.cycles, self.status)
+        explanation = await explain_job(self.replication.state, job.id, self.cycles, self.status, context.caller.name)
         return to_message(
             explanation_for(explanation, self._seen_jobs(context.caller), self.access.wording(context.caller)),
             scheduler_pb2.JobExplanation,
@@ -352,7 +352,7 @@ class SchedulerService(scheduler_pb2_grpc.SchedulerServiceServicer):
     ) -> scheduler_pb2.ClusterStatus:
         if request.fresh:
             await self.proposals.barrier()
-        status = await self.status_digest.status() if request.digest else self.status.read()
+        status = await self.status_digest.status(context.caller.name) if request.digest else self.status.read()
         return to_message(status, scheduler_pb2.ClusterStatus)
 
     def _judged(self, caller: Caller, check: Callable[[], None]) -> Callable[[], None] | None:

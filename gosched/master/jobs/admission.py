@@ -25,6 +25,7 @@ from gosched.scheduling.queries.deadline_admission import Admission, admit
 from gosched.state_machine.children import live_namesake
 from gosched.state_machine.queues import submission_refusal
 
+SUBMISSIONS = "submissions"  # the caller of queries for them, which are made one at a time
 WAIT_S = 10.0  # for the submissions with deadlines that came before
 
 
@@ -66,12 +67,12 @@ class Admissions:
         next_run_at_ms = self._first_run(spec) if spec.cron else 0
         return SubmitJob(job_id=new_job_id(self._clock.now_ms()), spec=spec, next_run_at_ms=next_run_at_ms)
 
-    async def obstacle(self, spec: JobSpec) -> str:
+    async def obstacle(self, spec: JobSpec, caller: str) -> str:
         """Return why no slot would be kept for its deadline if the job were submitted now; empty: one would be, or it
         has no deadline. Raises ApiError when the planner has no time for it."""
         if spec.cron or not (spec.deadline_at_ms or spec.deadline_in_ms):
             return ""
-        return _unforeseen(spec) or _line(await self._asked(new_job_id(self._clock.now_ms()), spec))
+        return _unforeseen(spec) or _line(await self._asked(new_job_id(self._clock.now_ms()), spec, caller))
 
     async def _locked(self) -> None:
         try:
@@ -84,16 +85,18 @@ class Admissions:
         unforeseen = _unforeseen(spec)
         if unforeseen:
             return _without_promise(job_id, spec, unforeseen)
-        found = await self._asked(job_id, spec)
+        found = await self._asked(job_id, spec, SUBMISSIONS)
         if found.reservation is None:
             return _without_promise(job_id, spec, _line(found))
         return Submission(command=SubmitJob(job_id=job_id, spec=spec, reservation=(found.reservation,)))
 
-    async def _asked(self, job_id: str, spec: JobSpec) -> Admission:
+    async def _asked(self, job_id: str, spec: JobSpec, caller: str) -> Admission:
         state = self._state
         now_ms = max(self._clock.now_ms(), state.clock_ms)
         job = Job(id=job_id, spec=spec, sequence=state.next_sequence, submitted_at_ms=now_ms)
-        return await self._cycles.queries.ask(lambda view, policy, at_ms, seed: admit(view, policy, job, at_ms, seed))
+        return await self._cycles.queries.ask(
+            lambda view, policy, at_ms, seed: admit(view, policy, job, at_ms, seed), caller
+        )
 
     def _first_run(self, spec: JobSpec) -> int:
         try:

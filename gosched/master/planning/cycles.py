@@ -122,13 +122,13 @@ class Cycles:
         if self._is_stale or any(could_start_a_job(event) for event in events):
             self._wake.set()
 
-    async def explanation(self, job_id: str) -> Explanation | None:
+    async def explanation(self, job_id: str, caller: str) -> Explanation | None:
         """Return the whole explanation as of now; what only a cycle finds out is the newest cycle's. Raises
         ApiError."""
         whole: Explanation | None = None
         try:
             whole = await self._explain_queries.ask(
-                lambda view, policy, at_ms, seed: explain_on_request(view, policy, job_id, at_ms)
+                lambda view, policy, at_ms, seed: explain_on_request(view, policy, job_id, at_ms), caller
             )
         except ApiError:
             raise

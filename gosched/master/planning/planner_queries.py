@@ -1,6 +1,7 @@
 """Queries to the planner besides the cycles: answered one at a time in a thread, about the view as it is then.
 
-Invariant: each caller gets an answer, or is told to come again, in bounded time; the event loop is never held up by it.
+Invariant: each caller gets an answer, or is told to come again, in bounded time, and one that asks little finds a place
+however much others ask; the event loop is never held up by it.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import TypeVar
 
+from gosched.master.base.callers import Shares
 from gosched.master.base.errors import busy
 from gosched.scheduling import Policy, View
 
@@ -25,18 +27,14 @@ class PlannerQueries:
         """`given` is called on the event loop, when the turn of a query comes."""
         self._thread = thread
         self._given = given
-        self._waiting = 0
+        self._waiting = Shares(MAX_WAITING, "planning queries wait")
         self._lock = asyncio.Lock()
 
-    async def ask(self, question: Callable[[View, Policy, int, int], R]) -> R:
+    async def ask(self, question: Callable[[View, Policy, int, int], R], caller: str) -> R:
         """Return the query's answer. Raises ApiError when there is no time for it."""
-        if self._waiting >= MAX_WAITING:
-            raise busy("too many planning queries are waiting; try again later")
-        self._waiting += 1
-        try:
-            async with asyncio.timeout(ANSWER_S), self._lock:
-                return await asyncio.get_running_loop().run_in_executor(self._thread, question, *self._given())
-        except TimeoutError:
-            raise busy(f"the planner did not answer within {ANSWER_S:g} s; try again later") from None
-        finally:
-            self._waiting -= 1
+        with self._waiting.place(caller):
+            try:
+                async with asyncio.timeout(ANSWER_S), self._lock:
+                    return await asyncio.get_running_loop().run_in_executor(self._thread, question, *self._given())
+            except TimeoutError:
+                raise busy(f"the planner did not answer within {ANSWER_S:g} s; try again later") from None
