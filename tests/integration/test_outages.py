@@ -162,6 +162,30 @@ def test_a_node_that_was_dead_kills_its_leftovers_before_it_takes_new_work(tmp_p
         assert client.wait("long", timeout=PATIENCE_S).state is JobState.CANCELLED
 
 
+def test_an_agent_that_says_goodbye_finds_its_task_again_after_long_though_another_master_leads(tmp_path: Path) -> None:
+    settings = {"lease": {"node_timeout": "2s", "first_lease": "3s", "heartbeat": "500ms"}}
+    shapes = [AgentShape(resources={"cpu": 1, "memory": "1Gi"})] * 2
+    with LocalCluster(masters=3, agents=shapes, settings=settings) as cluster, cluster.client() as client:
+        ledger = tmp_path / "ledger"
+        client.submit(ledger_job("long", ledger, cpu="1", then=until_there(tmp_path / "go"), more="retry: {max: 3}"))
+        until(lambda: len(starts(ledger)) == 1, "the task runs")
+        agent = cluster.agents[client.get_job("long").tasks[0].node_id]
+        agent.send(signal.SIGTERM)
+        assert agent.wait(PATIENCE_S) == 0
+        gone_at = time.monotonic()
+        lost = cluster.leader()
+        kill_whole(lost)
+        client.submit(ledger_job("other", ledger, cpu="1"))
+        assert client.wait("other", timeout=PATIENCE_S).state is JobState.SUCCEEDED, "the other node takes work"
+        time.sleep(max(0.0, gone_at + 8 - time.monotonic()))
+        cluster.restart(agent)
+        cluster.restart(lost)
+        until(lambda: client.get_status().nodes_ready == 2, "the agent is back")
+        (tmp_path / "go").touch()
+        assert client.wait("long", timeout=PATIENCE_S).state is JobState.SUCCEEDED
+        assert [(task.partition("/")[2], attempt) for task, attempt, _ in starts(ledger)] == [("task/0", 1)] * 2
+
+
 def test_a_client_that_knows_one_dead_master_says_so(tmp_path: Path) -> None:
     from gosched import GoSchedClient
 
