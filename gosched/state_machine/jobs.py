@@ -12,7 +12,7 @@ from gosched.core.limits import (
     MAX_TASKS_DROPPED_AT_ONCE,
     MAX_TENANTS,
 )
-from gosched.core.outcome import Accepted, Code, Outcome, Rejected
+from gosched.core.outcome import Accepted, Code, Outcome, Refusal, Rejected
 from gosched.core.reasons import Reason
 from gosched.core.records.job import Children, Job, JobIntent
 from gosched.core.records.tenant import Tenant
@@ -131,8 +131,8 @@ def _create(
     add_gang(state, events, job)
     if spec.is_parent:
         add_children(state, events, job.id)
-    refusals = [refusal for wanted in command.reservation for refusal in reserve(state, events, wanted)]
-    return Accepted(subject=job.id, refusals=tuple(refusals))
+    problems = [reserve(state, events, wanted) for wanted in command.reservation]
+    return Accepted(subject=job.id, refusals=tuple([Refusal(job_id=job.id, detail=why) for why in problems if why]))
 
 
 def cancel_one(state: ClusterState, command: CancelJob, events: list[Event]) -> Outcome:

@@ -1,11 +1,13 @@
 """Plans: each gang is checked against the state as it is now, then taken or refused whole, its evictions included.
 
-Invariant: nothing that the planner believed is trusted; a plan may be old, or wrong. A gang that meets a bug before it
-has written anything is refused for it like any other, and the plan goes on.
+Invariant: nothing that the planner believed is trusted; a plan may be old, or wrong. A gang or a reservation that meets
+a bug before it has written anything is refused for it like any other, and the plan goes on.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 
 from gosched.core.commands.plans import Cause, CommitPlan, Eviction, GangPlacement
@@ -26,25 +28,28 @@ def commit(state: ClusterState, command: CommitPlan, events: list[Event]) -> Out
     not and why."""
     refusals: list[Refusal] = []
     headroom = Headroom(state)
-    for gang in command.gangs:
+
+    def do(job_id: str, part: Callable[[], str]) -> None:
         before, told, is_bug = state.writes, len(events), False
         try:
-            problem = _take(state, events, headroom, gang) if gang.job_id else _clear(state, events, gang)
+            problem = part()
         except bugs.ALIKE as error:
             failed = bugs.refused(state, before, CommitPlan.__name__, error)
             events[told:] = [failed]
-            headroom = Headroom(state)  # without what was taken for this gang
             problem, is_bug = f"{failed.why} in {failed.command}, a bug of gosched", True
         if problem:
-            refusals.append(Refusal(job_id=gang.job_id, detail=problem, is_bug=is_bug))
+            refusals.append(Refusal(job_id=job_id, detail=problem, is_bug=is_bug))
+
+    for gang in command.gangs:
+        do(gang.job_id, partial(_take if gang.job_id else _clear, state, events, headroom, gang))
     for job_id in command.withdrawn:
-        reservations.withdraw(state, events, job_id)
+        do(job_id, partial(reservations.withdraw, state, events, job_id))
     for reservation in command.reservations:
-        refusals += reservations.reserve(state, events, reservation)
+        do(reservation.job_id, partial(reservations.reserve, state, events, reservation))
     return Accepted(refusals=tuple(refusals))
 
 
-def _clear(state: ClusterState, events: list[Event], gang: GangPlacement) -> str:
+def _clear(state: ClusterState, events: list[Event], _headroom: Headroom, gang: GangPlacement) -> str:
     """Evict jobs for a window, or return why they cannot be."""
     if gang.tasks or not gang.evictions:
         return "there is no such job"

@@ -6,18 +6,17 @@ Invariant: only a job that waits has one, and for the attempt it waits for.
 from __future__ import annotations
 
 from gosched.core.events import Event, JobChanged, JobUpdated, ReservationChanged
-from gosched.core.outcome import Refusal
 from gosched.core.records.job import Job, JobState
 from gosched.core.records.reservation import Reservation
 from gosched.core.replace import replace
 from gosched.core.state.cluster_state import ClusterState
 
 
-def reserve(state: ClusterState, events: list[Event], wanted: Reservation) -> tuple[Refusal, ...]:
-    """Make a reservation, or change the one of the job."""
+def reserve(state: ClusterState, events: list[Event], wanted: Reservation) -> str:
+    """Make a reservation, or change the one of the job; or return why it cannot be."""
     problem = reservation_problem(state, wanted)
     if problem:
-        return (Refusal(job_id=wanted.job_id, detail=f"reservation refused: {problem}"),)
+        return f"reservation refused: {problem}"
     old = state.reservations.get(wanted.job_id)
     if old is None or wanted != replace(old, made_at_ms=wanted.made_at_ms):
         job = state.jobs[wanted.job_id]
@@ -28,7 +27,7 @@ def reserve(state: ClusterState, events: list[Event], wanted: Reservation) -> tu
         state.put_reservation(wanted)
         before_ms = old.start_ms if old is not None else 0
         events.append(ReservationChanged(job_id=job.id, start_ms=wanted.start_ms, broken=broken, before_ms=before_ms))
-    return ()
+    return ""
 
 
 def reservation_problem(state: ClusterState, wanted: Reservation) -> str:
@@ -43,8 +42,8 @@ def reservation_problem(state: ClusterState, wanted: Reservation) -> str:
     return _shares_problem(state, job, wanted)
 
 
-def withdraw(state: ClusterState, events: list[Event], job_id: str) -> None:
-    """Remove a reservation that cannot be kept; there may be none any more."""
+def withdraw(state: ClusterState, events: list[Event], job_id: str) -> str:
+    """Remove a reservation that cannot be kept; there may be none any more. Nothing is against that."""
     job = state.jobs.get(job_id)
     broken = job is not None and job.deadline_promised
     if job is not None and broken:
@@ -52,8 +51,9 @@ def withdraw(state: ClusterState, events: list[Event], job_id: str) -> None:
     if job_id in state.reservations:
         state.drop_reservation(job_id)
     elif not broken:
-        return
+        return ""
     events.append(ReservationChanged(job_id=job_id, start_ms=0, broken=broken))
+    return ""
 
 
 def forget(state: ClusterState, events: list[Event], job_id: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,19 +13,22 @@ import pytest
 from google.protobuf.json_format import MessageToJson
 
 from gosched.core.access import Identity, Limit, Object, Permission, may, may_run_as, may_set_quota
+from gosched.core.commands.command import Command
 from gosched.core.records.access import AccessRole, Binding
+from gosched.core.records.node import NodeState
 from gosched.core.records.queue import Queue
 from gosched.core.records.tenant import Quota
 from gosched.core.spec.policies import PreemptionPolicy
 from gosched.master.base.proposals import Proposals
 from gosched.wire.codec import to_message
-from gosched.wire.v1 import access_pb2, scheduler_pb2, types_pb2
+from gosched.wire.v1 import access_pb2, node_pb2, node_pb2_grpc, scheduler_pb2, types_pb2
 from tests.access.stage import QUEUES, Stage, staged, submission
 from tests.access.test_guests import PORTS, guests_context, rest
 from tests.access.test_tokens import asked, code, with_token
 from tests.audit.lines import whole_lines
 from tests.master import http_client
 from tests.master.harness import until
+from tests.state_machine.cluster import registration
 
 TINA, ROOT = Identity(user="tina"), Identity(user="root")
 
@@ -194,6 +198,32 @@ def test_a_repeat_whose_answer_is_forgotten_meanwhile_changes_nothing(
             ):
                 assert await code(change) == "PERMISSION_DENIED"
             assert stage.state.queues["root.a"].weight != 77
+
+    asyncio.run(story())
+
+
+def test_the_answer_to_a_request_of_ones_own_opens_no_other_call(tmp_path: Path) -> None:
+    """Who asks with the ids of a submission gets its answer, and nothing of what the other call tells or goes on to
+    do."""
+
+    async def story() -> None:
+        async with staged(tmp_path) as stage:
+            member, names = stage.cluster.members["m1"], {"client_id": "c", "request_id": "r"}
+            await member.propose([Command(body=registration("n1"))])
+            end_ms = int(time.time() * 1000) + 3_600_000
+            window = types_pb2.Window(name="w", nodes=["n1"], start_ms=1, end_ms=end_ms)
+            await stage.scheduler("root").SetWindow(scheduler_pb2.SetWindowRequest(window=window))
+            request = submission("mine", "a")
+            request.client_id, request.request_id = names.values()
+            job_id = (await stage.scheduler("sue").SubmitJob(request)).job_id
+            asked = scheduler_pb2.SetWindowRequest(window=window, **names)
+            answer = await stage.scheduler("sue").SetWindow(asked)
+            assert not answer.HasField("window")
+            assert not answer.in_the_way
+            drain = node_pb2.ControlNodeRequest(node="n1", **names)
+            drained = await node_pb2_grpc.NodeServiceStub(stage.channel("sue")).DrainNode(drain)
+            assert (drained.node_id, list(drained.staying)) == (job_id, [])
+            assert stage.state.nodes["n1"].state is NodeState.READY
 
     asyncio.run(story())
 

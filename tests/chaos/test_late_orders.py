@@ -22,17 +22,23 @@ from tests.integration.support import until
 LEASE = {"node_timeout": "1s", "first_lease": "2s", "heartbeat": "250ms"}
 HEAL_S = 2.5  # after the push: the node was given up, and the second attempt has ended
 LATE_S = 4.7  # after the push; its call ends after 5 s, and takes its order with it
+ROUNDS = 3  # on a busy machine the node may not be back when the order comes
 REFUSED = ("an order does not count", "came too late")
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(180)
 def test_an_attempt_that_was_given_up_never_starts_though_its_order_comes_late(tmp_path: Path) -> None:
-    why, recovered_s = late_order(tmp_path)
-    print(f"the order was refused: {why}; the job had ended {recovered_s:.1f} s after the cut")
+    seen = []
+    while not any("this is registration" in why for why in seen):
+        assert len(seen) < ROUNDS, f"the order never came to a node that was registered anew: {seen}"
+        why, recovered_s = late_order(tmp_path / str(len(seen)))
+        print(f"the order was refused: {why}; the job had ended {recovered_s:.1f} s after the cut")
+        seen.append(why)
 
 
 def late_order(directory: Path) -> tuple[str, float]:
     """Return why the old order was refused, and how long after the cut the job's second attempt had ended."""
+    directory.mkdir(exist_ok=True)
     ledger = directory / "attempts"
     with (
         HostCluster(directory / "c", masters=1, agents=2, settings={"lease": LEASE}, long_wires=True) as cluster,
@@ -48,7 +54,7 @@ def late_order(directory: Path) -> tuple[str, float]:
             f"run: echo $GOSCHED_ATTEMPT >> {ledger}; sleep 0.3\n"
         )
         until(lambda: client.get_job("once").job.state is JobState.RUNNING, "the order is on its way")
-        pushed_at = time.monotonic()
+        pushed_at, old = time.monotonic(), client.get_job("once").tasks[0].allocation_id
         time.sleep(0.1)
         cluster.hosts.cut_off(first.id)
         client.uncordon(second.id)
@@ -57,17 +63,17 @@ def late_order(directory: Path) -> tuple[str, float]:
         assert ledger.read_text() == "2\n"
         time.sleep(max(0.0, pushed_at + HEAL_S - time.monotonic()))
         cluster.hosts.join(first.id)
-        until(lambda: refusals(first.log.read_text()), "the old order came")
+        until(lambda: refusals(first.log.read_text(), old), "the old order came")
         assert ledger.read_text() == "2\n"
         cluster.hosts.delay(first.id, 0)
         client.submit("name: new\ncount: 2\nplacement: {spread: [{level: node, max_skew: 1}]}\nrun: 'true'\n")
         client.wait("new", timeout=60)  # both nodes take new work
         assert ledger.read_text() == "2\n"
-        return refusals(first.log.read_text())[0], recovered_s
+        return refusals(first.log.read_text(), old)[0], recovered_s
 
 
-def refusals(log: str) -> list[str]:
-    return [line for line in log.splitlines() if any(why in line for why in REFUSED)]
+def refusals(log: str, allocation: str) -> list[str]:
+    return [line for line in log.splitlines() if any(why in line for why in REFUSED) and allocation in line]
 
 
 def main(rounds: int) -> None:

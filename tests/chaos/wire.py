@@ -23,7 +23,7 @@ def carry(one: int, other: int) -> None:
     """Until the standard input ends."""
     delay_s, port = 0.0, 0
     waiting: deque[tuple[float, int, bytes]] = deque()  # in order of their time: a new delay never overtakes
-    held: deque[tuple[float, int, bytes]] = deque()  # the same, of the port
+    held: deque[tuple[float, int, bytes]] = deque()  # the same, of the port that has a delay
     poller = select.poll()
     for fd in (one, other, 0):
         poller.register(fd, select.POLLIN)

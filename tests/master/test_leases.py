@@ -124,17 +124,34 @@ def test_a_late_leader_gives_up_no_node_and_goes_on_by_itself() -> None:
     assert pass_time(leases, clock, 0.5) == ["n1"], "half a lease after the last sign"
 
 
-def test_calls_of_agents_that_were_given_up_unread_are_a_sign_of_lateness() -> None:
+def test_calls_of_agents_that_were_given_up_unread_are_a_sign_of_lateness_for_half_a_lease() -> None:
     leases, clock = new()
     leases.begin([])
     leases.renew("n1")
-    for _ in range(3):
+    for _ in range(60):
         leases.lateness.dropped()
-    assert pass_time(leases, clock, 30) == [], "nothing was read since"
-    assert "3 calls of agents were given up" in leases.doubt
-    leases.lateness.read("n2", 0.1)
-    assert pass_time(leases, clock, 4.5) == []
-    assert pass_time(leases, clock, 0.5) == ["n1"]
+        assert pass_time(leases, clock, CHECK_S) == [], "nothing is read in time"
+    assert "calls of agents were given up" in leases.doubt
+    assert pass_time(leases, clock, 8.5) == [], "the last sign was at the end of half a lease, and counts for as long"
+    assert pass_time(leases, clock, 1) == ["n1"], "what was dropped long ago is no sign"
+
+
+def test_a_late_call_that_another_master_passed_on_says_nothing_and_one_in_time_does() -> None:
+    leases, clock = new()
+    leases.begin([])
+    leases.renew("n1")
+    for step in range(20):
+        leases.lateness.read(f"m{step}", 2.9, passed_on=True)
+        expired = pass_time(leases, clock, CHECK_S)
+    assert expired == ["n1"]
+    leases, clock = new()
+    leases.begin([])
+    leases.renew("n1")
+    for step in range(20):
+        leases.lateness.dropped()
+        leases.lateness.read(f"m{step}", 0.1, passed_on=True)
+        expired = pass_time(leases, clock, CHECK_S)
+    assert expired == ["n1"]
 
 
 def test_a_heartbeat_that_is_read_in_time_shows_that_none_waits_long() -> None:
@@ -356,3 +373,25 @@ def test_a_node_that_registers_anew_while_it_is_given_up_lives() -> None:
     leases.spare("n1")
     assert not leases.is_given_up("n1")
     assert pass_time(leases, clock, 9.5) == []
+
+
+def test_after_a_stall_one_dead_node_is_given_up_as_soon_as_that_allows() -> None:
+    leases, clock = new()
+    names = [f"n{i:03}" for i in range(100)]
+    leases.begin([])
+    for name in names:
+        leases.renew(name)
+    clock.s += 8  # the loop stands
+    assert leases.expired() == []
+    for name in names[1:]:
+        leases.renew(name)
+    gone_at = 0.0
+    for step in range(60):
+        clock.s += CHECK_S
+        if step % 5 == 0:
+            for name in names[1:]:
+                leases.renew(name)
+        if leases.expired():
+            gone_at = clock.s
+            break
+    assert gone_at <= 100 + 10 + 8 + CHECK_S, "its lease, and the stall"

@@ -338,3 +338,33 @@ def test_an_exception_of_the_search_itself_ends_no_cycle(monkeypatch: pytest.Mon
     monkeypatch.setattr(module, "search", fail_at)  # called wrongly
     planner = Planner(Policy())
     assert placed(planner.plan(view(2), 0, 1)) == set()
+
+
+def test_what_the_state_machine_fails_at_is_tried_ever_more_seldom_until_it_is_taken() -> None:
+    planner, now_ms, waits = Planner(Policy()), 0, list[int]()
+    for _ in range(4):
+        assert "j3" in placed(planner.plan(view(5), now_ms, 1)), "it is tried again"
+        planner.refuse("j3", "KeyError in CommitPlan, a bug of gosched", now_ms)
+        plan = planner.plan(view(5), now_ms, 1)
+        assert placed(plan) == jobs(1, 2, 4, 5)
+        assert "KeyError in CommitPlan" in plan.explanations["j3"].message
+        (again_ms,) = [each.until_ms for each in planner.set_aside.values()]
+        waits.append(again_ms - now_ms)
+        now_ms = again_ms
+    assert waits == [FIRST_RETRY_MS << n for n in range(4)]
+    planner.plan(view(2), now_ms, 1)
+    assert aside(planner) == set(), "it waits no more"
+
+
+def test_a_leader_that_runs_out_of_memory_blames_no_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    def exhausted(*_: object) -> Plan:
+        raise MemoryError
+
+    planner = Planner(Policy())
+    monkeypatch.setattr(module, "schedule", exhausted)
+    plan = planner.plan(view(2), 0, 1)
+    assert placed(plan) == set()
+    assert "short of memory" in plan.explanations["j1"].message
+    assert aside(planner) == set()
+    monkeypatch.setattr(module, "schedule", schedule)
+    assert placed(planner.plan(view(2), 1, 1)) == jobs(1, 2)

@@ -21,11 +21,12 @@ from gosched.core.events import CommandFailed
 from gosched.core.features import FeatureLevel
 from gosched.core.invariants.check_state import check
 from gosched.core.outcome import Accepted, Code, Refusal, Rejected
+from gosched.core.records.reservation import Reservation
 from gosched.core.state import cluster_state
 from gosched.core.state.cluster_state import ClusterState
 from gosched.core.state.restore import restore
 from gosched.core.state.tables import TABLES, VALUES
-from gosched.state_machine import MachineBug, apply, plans, windows
+from gosched.state_machine import MachineBug, apply, plans, reservations, windows
 from gosched.wire.batch import decode_batch, encode_batch, encode_command, name_of, skip_in
 from tests.state_machine import chaos
 from tests.state_machine.cluster import Cluster, gang, registration, spec
@@ -234,3 +235,21 @@ def test_a_gang_that_meets_a_bug_when_it_is_half_placed_ends_the_master(monkeypa
     monkeypatch.setattr(plans, "place", half)
     with pytest.raises(MachineBug):
         apply(cluster.state, Command(body=CommitPlan(revision=0, gangs=(gang(cluster.job("j1"), "n1"),)), at_ms=1))
+
+
+def test_a_reservation_that_meets_a_bug_is_refused_alone(monkeypatch):
+    cluster = Cluster()
+    cluster.node()
+    for name in ("j1", "j2"):
+        cluster.submit(spec(name), name)
+
+    def broken(state: ClusterState, wanted: Reservation) -> str:
+        raise KeyError
+
+    monkeypatch.setattr(reservations, "reservation_problem", broken)
+    wanted = Reservation(job_id="j2", attempt=1, start_ms=10, end_ms=20, shares=(), made_at_ms=1)
+    plan = CommitPlan(revision=0, gangs=(gang(cluster.job("j1"), "n1"),), reservations=(wanted,))
+    outcome, _ = apply(cluster.state, Command(body=plan, at_ms=1))
+    assert isinstance(outcome, Accepted)
+    assert [(refusal.job_id, refusal.is_bug) for refusal in outcome.refusals] == [("j2", True)]
+    assert cluster.job("j1").active == 2

@@ -180,7 +180,8 @@ class Tasks:
                         self._forget(self._tasks[action.allocation_id])
             if starts and not (self._may_start(made) and await self._start(starts, made, secrets)):
                 # This node stood still, or was cut off, while they were on the way: they may run elsewhere by now.
-                self._log.warning("orders to start came too late; the masters are asked again", orders=len(starts))
+                start = [order.allocation_id for order in starts]
+                self._log.warning("orders to start came too late; the masters are asked again", start=start)
                 return "its lease is over, it asks its masters first"
             if is_push:
                 self.fence.note(desired, made)

@@ -1,11 +1,11 @@
 """Whether this leader is late: what it has not read yet, or had to drop, is no node's silence.
 
 Two signs. The check of leases came late: the event loop stood. Or for `quiet_s` no heartbeat was read soon after it was
-sent, and some were read late, or dropped since their callers had given them up: calls wait behind each other, so where
-one is read soon none waits long. One that was late alone had a slow connection, or its caller wants to deceive.
+sent, while some were read late, or dropped since their callers had given them up: calls wait behind each other, so
+where one is read soon none waits long. One that was late alone had a slow connection, or its caller wants to deceive.
 
-Invariant: what counts is the newest sign, and it counts for `quiet_s`: by then a node whose heartbeat was lost has sent
-another one. While agents are heard in time no caller makes a leader late.
+Invariant: a sign counts for `quiet_s`: by then a node whose heartbeat was lost has sent another one. While agents are
+heard in time no caller makes a leader late.
 """
 
 from __future__ import annotations
@@ -32,25 +32,32 @@ class Lateness:
         self._in_time_at = self._clock.monotonic_s()
         self._late: dict[str, float] = {}  # agent -> what its heartbeat waited, since one was read in time
         self._dropped = 0  # calls of agents, since then
+        self._late_at = -math.inf  # the newest of both
         self._sign_at, self._why = -math.inf, ""
 
-    def read(self, agent: str, waited_s: float) -> None:
-        """Note that a call of an agent was read so long after it was sent."""
+    def read(self, agent: str, waited_s: float, *, passed_on: bool = False) -> None:
+        """Note that a call of an agent was read so long after it was sent. `passed_on`: by another master, which may be
+        the late one."""
         if waited_s <= WAITED_S:
             self._in_time_at = self._clock.monotonic_s()
             self._late, self._dropped = {}, 0
-        else:
+        elif not passed_on:
             self._late[agent] = waited_s
+            self._late_at = self._clock.monotonic_s()
 
     def dropped(self) -> None:
         """Note that a call of an agent, as it says, was dropped: its caller had given it up, and is not known."""
         self._dropped += 1
+        self._late_at = self._clock.monotonic_s()
 
     def check(self, stood_s: float) -> None:
         """Look at the signs; this check came `stood_s` later than planned."""
+        now = self._clock.monotonic_s()
+        if now - self._late_at >= self._quiet_s:
+            self._late, self._dropped = {}, 0
         if stood_s > LATE_S:
             self._sign(f"its event loop stood for {stood_s:.1f} s")
-        elif self._clock.monotonic_s() - self._in_time_at < self._quiet_s:
+        elif now - self._in_time_at < self._quiet_s:
             return
         elif self._dropped >= FEW:
             self._sign(f"{self._dropped} calls of agents were given up before it read them")

@@ -141,7 +141,7 @@ class Leases:
         silent.update([node for _, node in over])
         self._silent = len(silent)
         is_many = len(silent) > max(MANY, MANY_SHARE * len(self._ends))
-        if is_many and self._many_until is None:
+        if is_many and self._many_until is None and not self.lateness.why:  # after a stall all are heard late
             self._many_until = max(now, min([self._ends[node] for node in silent])) + self._timeout_s
         elif not silent or (not is_many and not self._waits_for_many):
             self._many_until = None

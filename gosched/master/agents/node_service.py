@@ -49,7 +49,7 @@ from gosched.master.base.channels import Channels
 from gosched.master.base.clock import StateClock
 from gosched.master.base.errors import ApiError, accepted, parsed, unavailable
 from gosched.master.base.leadership import Leadership
-from gosched.master.base.proposals import Named, Proposals
+from gosched.master.base.proposals import Named, Proposals, has_answers_only
 from gosched.master.base.turns import sliced
 from gosched.replication.interface import Replication
 from gosched.state_machine.joining import joined_node, why_shut_out
@@ -171,8 +171,9 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
 
     async def DrainNode(self, request: node_pb2.ControlNodeRequest, context: Any) -> node_pb2.ControlNodeResponse:
         answer = await self._control(request, NodeAction.DRAIN)
-        await self._drain_the_rest(answer.node_id)
-        answer.staying.extend(staying_jobs(self.replication.state, answer.node_id))
+        if not has_answers_only():
+            await self._drain_the_rest(answer.node_id)
+            answer.staying.extend(staying_jobs(self.replication.state, answer.node_id))
         return answer
 
     async def RemoveNode(self, request: node_pb2.ControlNodeRequest, context: Any) -> node_pb2.ControlNodeResponse:

@@ -199,9 +199,9 @@ class LeaderRouting(grpc.aio.ServerInterceptor):
             headers = context.invocation_metadata() or ()
             audited.caller = caller = await self._access.authenticated(audited.caller, headers, method)
             check_allowed(caller, method, self._cluster_id())
-            if lane is Lane.AGENTS and left_s <= AGENTS_WAIT_S and not _was_passed_on(context):
+            if lane is Lane.AGENTS and left_s <= AGENTS_WAIT_S:
                 agent = caller.name if caller.role is not None else context.peer()
-                self._lateness.read(agent, AGENTS_WAIT_S - left_s)
+                self._lateness.read(agent, AGENTS_WAIT_S - left_s, passed_on=_was_passed_on(context))
             with self._lanes.place(lane, caller) as place:
                 yield audited, _Call(method=method, caller=caller, lane=lane, place=place, context=context)
 
@@ -210,7 +210,7 @@ class LeaderRouting(grpc.aio.ServerInterceptor):
         done for it, and nobody knows any more whose it was."""
         left_s = context.time_remaining()
         if left_s is not None and left_s <= 0:
-            if lane is Lane.AGENTS:
+            if lane is Lane.AGENTS and not _was_passed_on(context):
                 self._lateness.dropped()
             raise ApiError(grpc.StatusCode.DEADLINE_EXCEEDED, "its caller has given the call up before it was read")
         return math.inf if left_s is None else float(left_s)

@@ -41,7 +41,7 @@ from gosched.master.base.callers import Caller
 from gosched.master.base.errors import accepted, invalid, not_found, parsed, unmet
 from gosched.master.base.job_changes import JobChanges
 from gosched.master.base.leadership import Leadership
-from gosched.master.base.proposals import Proposals
+from gosched.master.base.proposals import Proposals, has_answers_only
 from gosched.master.cluster.clock_keeper import ClockKeeper
 from gosched.master.history.recorder import NotedReason
 from gosched.master.jobs.admission import Admissions
@@ -116,7 +116,7 @@ class SchedulerService(scheduler_pb2_grpc.SchedulerServiceServicer):
             call.taken(self.replication.state.jobs.get(taken.subject), unchanged=taken.unchanged)
         return scheduler_pb2.SubmitJobResponse(
             job_id=taken.subject,
-            warnings=[*warnings, *self.cycles.warnings(spec)],
+            warnings=[] if has_answers_only() else [*warnings, *self.cycles.warnings(spec)],
             unchanged=taken.unchanged,
             revision=self.replication.state.revision,
         )
@@ -321,7 +321,7 @@ class SchedulerService(scheduler_pb2_grpc.SchedulerServiceServicer):
         state = self.replication.state
         answer = scheduler_pb2.SetWindowResponse(revision=state.revision)
         made = state.windows.get(window.name)
-        if made is not None:  # else dropped since: this is the repeat of an old request
+        if made is not None and not has_answers_only():  # else dropped since: this is the repeat of an old request
             fill(made, answer.window)
             seen = self._seen_jobs(context.caller)
             answer.in_the_way.extend([job for job in in_the_way(state, made) if seen is None or seen(job)])

@@ -49,6 +49,11 @@ def repeats_only(refusal: ApiError | None) -> None:
     _not_again.set(refusal)
 
 
+def has_answers_only() -> bool:
+    """Return whether this task has nothing but the answer of a request that was answered before."""
+    return _not_again.get() is not None
+
+
 class Named(Protocol):
     """A request that may be repeated: its answer is remembered under its two ids."""
 

@@ -25,7 +25,7 @@ from gosched.scheduling.queries.deadline_admission import Admission, admit
 from gosched.state_machine.children import live_namesake
 from gosched.state_machine.queues import submission_refusal
 
-SUBMISSIONS = "submissions"  # the caller of queries for them, which are made one at a time
+SUBMISSIONS = ""  # asks for them, one at a time; no caller has this name
 WAIT_S = 10.0  # for the submissions with deadlines that came before
 
 

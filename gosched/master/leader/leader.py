@@ -278,6 +278,8 @@ class Leader:
             if bool(doubt) is not doubts:
                 doubts = bool(doubt)
                 log.warning("silent nodes are not given up" if doubts else "silent nodes are given up again", why=doubt)
+            for node_id in [node_id for node_id in given_up if node_id not in self._state.nodes]:
+                self._leases.drop(node_id)
             if silent := [self._state.nodes[node_id] for node_id in given_up if node_id in self._state.nodes]:
                 await asyncio.gather(*(self._give_up(node, epoch) for node in silent))
                 self._leases.resume()

@@ -49,6 +49,8 @@ class SetAside:
     times: int
     #: The exception, as one line.
     why: str
+    #: The state machine failed at what the planner made of it.
+    is_refused: bool = False
 
 
 class Planner:
@@ -121,13 +123,13 @@ class Planner:
         try:
             plan = schedule(*self._given, now_ms, seed)
         except Exception as error:
+            if lack := exhausted(error):
+                log.error("nothing is planned in this cycle", why=lack)
+                return _nothing(self._planned_now()[0], now_ms, seed, _LACKING)
             if self._search is None:
                 if 0 < self._search_from_ms - now_ms <= SEARCH_AGAIN_MS:
                     self._on_bug(UNKNOWN)
                     return self._without_extras(now_ms, seed)
-                if lack := exhausted(error):
-                    log.error("nothing is planned in this cycle", why=lack)
-                    return _nothing(self._planned_now()[0], now_ms, seed, _LACKING)
                 log.error("the planner met a bug, please report it", why=repr(error), where=traceback.format_exc())
                 self._trials = 0
                 self._search = search(self._planned_now, self._tried(Try(()), now_ms, seed))
@@ -135,7 +137,9 @@ class Planner:
                     return self._take(found, now_ms, seed)
             return self._searched(now_ms, seed)
         self._search = None  # what it was about has gone
-        self.set_aside = {suspect: a for suspect, a in self.set_aside.items() if a.until_ms > now_ms}
+        self.set_aside = {
+            s: aside for s, aside in self.set_aside.items() if aside.is_refused or aside.until_ms > now_ms
+        }
         return plan
 
     def _planned_now(self) -> Given:
@@ -197,9 +201,11 @@ class Planner:
         """Set aside what was planned of a job in the last cycle: the state machine met a bug with it."""
         given = self._planned_now()
         kinds = [kind for kind in (Kind.JOB, Kind.REPAIR, Kind.RESERVATION) if job_id in named(given, kind)]
-        self._set_aside({Suspect(kind, job_id): Failure(why) for kind in kinds}, now_ms)
+        self._set_aside({Suspect(kind, job_id): Failure(why) for kind in kinds}, now_ms, is_refused=True)
 
-    def _set_aside(self, failures: Mapping[Suspect, Failure], now_ms: int, wait_ms: int = 0) -> None:
+    def _set_aside(
+        self, failures: Mapping[Suspect, Failure], now_ms: int, wait_ms: int = 0, *, is_refused: bool = False
+    ) -> None:
         """`wait_ms`: until these are tried again; 0: the longer, the more often the planner failed at them."""
         given = self._planned_now()
         there = {kind: named(given, kind) for kind in dict.fromkeys([suspect.kind for suspect in failures])}
@@ -213,6 +219,7 @@ class Planner:
                 until_ms=now_ms + again_ms,
                 times=times,
                 why=_line(failure.text),
+                is_refused=is_refused,
             )
             self._on_bug(suspect.kind.value)
             if failure.where:
