@@ -236,7 +236,8 @@ class LocalCluster:
             "data_dir": str(home),
             "resources": dict(shape.resources),
             "labels": dict(shape.labels),
-            "users": {"own": True, "shared": True},  # the user that starts the cluster runs the tasks: all is its own
+            # The user that starts the cluster runs the tasks: all is its own. Those of root may ask for nobody.
+            "users": {"own": True, "shared": True, "default": "nobody"},
             "volumes": {"allowed": ["/"]},
             **self._shown,
         }

@@ -62,7 +62,7 @@ class Cluster:
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         for m in MEMBERS:
             self.run("gosched-master", m, m, "master", self._master(m))
-        agent = {"masters": self.endpoints.split(","), "resources": {"cpu": 2}, "users": {"own": True}}
+        agent = {"masters": self.endpoints.split(","), "resources": {"cpu": 2}, "users": {"own": True, "shared": True}}
         self.agent = agent
         self.run("gosched-agent", "agent", socket.gethostname(), "agent", agent)
 

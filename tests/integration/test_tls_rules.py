@@ -125,7 +125,7 @@ def test_nothing_dials_a_server_of_old_tls_or_weak_suites(tmp_path: Path, versio
         address = f"127.0.0.1:{listening.getsockname()[1]}"
         for make in (lambda: dialling_context(files.cert, files.key, files.ca), lambda: http_context(given)):
             assert not connects(make, address)
-        assert not is_ready(_open(address, given.read(), None))
+        assert not is_ready(_open(address, ("127.0.0.1",), given.read(), None))
         assert not is_ready(grpc.secure_channel(address, channel_credentials(TlsPem(cert=cert, key=key, ca=ca))))
         assert connects(lambda: lax(ssl.PROTOCOL_TLS_CLIENT, files, version, WEAK), address)
         wait_for(lambda: "agreed" in answers)

@@ -24,6 +24,7 @@ class MixedCluster(LocalCluster):
             kind = "master" if program.http else "agent"
             if kind == "agent":
                 _forget_key(self.data_dir / f"{program.id}.yaml", "volumes")
+                _forget_key(self.data_dir / f"{program.id}.yaml", "users", "shared")
             # The interpreter looks in its working directory first, and there is this release's checkout.
             place = ["env", "-C", str(source), f"PYTHONPATH={source}"]
             words = program._command[1:]
@@ -58,8 +59,10 @@ class MixedCluster(LocalCluster):
         self.restart(program)
 
 
-def _forget_key(config: Path, key: str) -> None:
+def _forget_key(config: Path, *path: str) -> None:
     """One that the previous release does not know."""
-    settings = yaml.safe_load(config.read_text())
-    del settings[key]
+    place = settings = yaml.safe_load(config.read_text())
+    for key in path[:-1]:
+        place = place[key]
+    del place[path[-1]]
     config.write_text(yaml.safe_dump(settings))
