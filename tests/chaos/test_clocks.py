@@ -117,6 +117,7 @@ def test_a_state_that_all_masters_brought_an_hour_ahead_goes_on_and_is_set_back(
         for number in range(ROUNDS):
             ahead(cluster, *masters, by_s=HOUR_S)
             until(lambda: ahead_s(client) > HOUR_S - 60, "the state is ahead", 60)
+            time.sleep(HEARD_S)  # until all of them say so: a request is dated by what one says, and judged by another
             client.submit(f"name: stamp-{number}\nrun: 'true'\n")
             ahead(cluster, *masters, by_s=0)
             time.sleep(HEARD_S)

@@ -28,6 +28,7 @@ from gosched.master.base.access import Access
 from gosched.master.base.audited import Audit, Audited
 from gosched.master.base.callers import FORWARDED, Caller, Callers, ServedCall, check_allowed
 from gosched.master.base.channels import Channels
+from gosched.master.base.deadlines import left_s
 from gosched.master.base.errors import ApiError, invalid, unavailable
 from gosched.master.base.leadership import Leadership
 from gosched.master.base.methods import OWN, method_of
@@ -189,7 +190,7 @@ class LeaderRouting(grpc.aio.ServerInterceptor):
         """Take a place, and tell the audit log what comes of the call. Raises ApiError for a caller that may not make
         this call, or has too many open."""
         lane = lane_of(method, streaming=streaming)
-        left_s = self._left_s(lane, context)
+        waits_s = self._waits_s(lane, context)
         if lane is Lane.AGENTS:
             self._turns.say_alive()  # and wait behind nobody
         else:
@@ -199,21 +200,21 @@ class LeaderRouting(grpc.aio.ServerInterceptor):
             headers = context.invocation_metadata() or ()
             audited.caller = caller = await self._access.authenticated(audited.caller, headers, method)
             check_allowed(caller, method, self._cluster_id())
-            if lane is Lane.AGENTS and left_s <= AGENTS_WAIT_S:
+            if lane is Lane.AGENTS and waits_s <= AGENTS_WAIT_S:
                 agent = caller.name if caller.role is not None else context.peer()
-                self._lateness.read(agent, AGENTS_WAIT_S - left_s, passed_on=_was_passed_on(context))
+                self._lateness.read(agent, AGENTS_WAIT_S - waits_s, passed_on=_was_passed_on(context))
             with self._lanes.place(lane, caller) as place:
                 yield audited, _Call(method=method, caller=caller, lane=lane, place=place, context=context)
 
-    def _left_s(self, lane: Lane, context: Any) -> float:
+    def _waits_s(self, lane: Lane, context: Any) -> float:
         """Return how long the caller waits for its answer. Raise ApiError for a call that it has given up: nothing is
         done for it, and nobody knows any more whose it was."""
-        left_s = context.time_remaining()
-        if left_s is not None and left_s <= 0:
+        left = left_s(context)
+        if left is not None and left <= 0:
             if lane is Lane.AGENTS and not _was_passed_on(context):
                 self._lateness.dropped()
             raise ApiError(grpc.StatusCode.DEADLINE_EXCEEDED, "its caller has given the call up before it was read")
-        return math.inf if left_s is None else float(left_s)
+        return math.inf if left is None else left
 
     def _admitted(self, call: _Call, request: Any = None) -> ServedCall:
         """Return the call for the service that serves it here. Raises ApiError where the caller may not make it."""
@@ -278,7 +279,7 @@ def _was_passed_on(context: Any) -> bool:
 
 def _passed_on(call: _Call) -> dict[str, Any]:
     traced = [(key, value) for key, value in call.context.invocation_metadata() or () if key == HEADER]
-    return {"timeout": call.context.time_remaining(), "metadata": (*call.caller.header, *traced)}
+    return {"timeout": left_s(call.context), "metadata": (*call.caller.header, *traced)}
 
 
 async def _only(requests: AsyncIterator[bytes], place: Place) -> bytes:
