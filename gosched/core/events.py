@@ -108,6 +108,8 @@ class FenceChanged:
     made: bool
     #: Why it was dropped, in one line; empty: it was made, or its job has started.
     why: str = ""
+    #: Where its victims hold something, which counts as free while it is there.
+    victims_on: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

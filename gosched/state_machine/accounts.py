@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from gosched.core.accounting import brought_up, half_life_of, lessened, rescaled
+from gosched.core.features import FeatureLevel
 from gosched.core.records.allocation import Allocation
 from gosched.core.records.queue import Queue
 from gosched.core.records.tenant import Account, account_key
@@ -58,11 +59,16 @@ def _bring_up(state: ClusterState, queue: str, tenant: str, half_life: int) -> N
 
 
 def _held(state: ClusterState, queue: str, tenant: str) -> Amounts:
-    """Return what the tenant holds in the queue, of all GPU models: those that are held are there, on nodes that
-    live."""
+    """Return what the tenant holds in the queue, of all GPU models: also of one that no node has any more, since the
+    node has registered with others."""
     held: Amounts = {}
-    for model in ["", *(name.removeprefix(MODEL_PREFIX) for name in state.total if name.startswith(MODEL_PREFIX))]:
+    for model in sorted(state.charged_models) if state.feature_level >= FeatureLevel.BOUNDED else _models(state):
         resources = state.charges.get((queue, tenant, model))
         if resources is not None:
             add_to(held, charge_of(resources, model))
     return held
+
+
+def _models(state: ClusterState) -> list[str]:
+    """Return the GPU models of nodes, as masters of the release before look at them."""
+    return ["", *(name.removeprefix(MODEL_PREFIX) for name in state.total if name.startswith(MODEL_PREFIX))]

@@ -5,8 +5,10 @@ Invariant: a fence ends in a start on exactly its places, or is dropped with a r
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from gosched.core.commands.plans import GangPlacement
-from gosched.core.events import Event, FenceChanged
+from gosched.core.events import Event, FenceChanged, JobUpdated
 from gosched.core.records.fence import Fence
 from gosched.core.records.job import Job, JobIntent, JobState, wants_placement
 from gosched.core.records.task import TaskState
@@ -16,8 +18,8 @@ from gosched.state_machine.gang_fit import GangFit, HeldByEach
 from gosched.state_machine.gang_start import by_group, place
 
 
-def make(state: ClusterState, events: list[Event], gang: GangPlacement) -> None:
-    """Make a fence for the gang, whose victims are ordered to stop already."""
+def make(state: ClusterState, events: list[Event], gang: GangPlacement, released: Iterable[str]) -> None:
+    """Make a fence for the gang, whose victims are ordered to stop already. `released`: their allocations."""
     fence = Fence(
         job_id=gang.job_id,
         attempt=gang.attempt,
@@ -27,7 +29,8 @@ def make(state: ClusterState, events: list[Event], gang: GangPlacement) -> None:
         by_ms=state.clock_ms + max(state.jobs[eviction.job_id].spec.eviction_ms for eviction in gang.evictions),
     )
     state.put_fence(fence)
-    events.append(FenceChanged(job_id=fence.job_id, node_ids=_nodes(fence), made=True))
+    victims_on = tuple(sorted({state.allocations[allocation].node_id for allocation in released}))
+    events.append(FenceChanged(job_id=fence.job_id, node_ids=_nodes(fence), made=True, victims_on=victims_on))
     reservations.forget(state, events, fence.job_id)
 
 
@@ -53,12 +56,18 @@ def drop_on(state: ClusterState, events: list[Event], node_id: str, why: str) ->
 
 def drop(state: ClusterState, events: list[Event], job_id: str, why: str) -> None:
     """Drop a fence. Its victims still stop, for no job."""
-    fence = state.fences[job_id]
+    fence, victims, victims_on = state.fences[job_id], set[str](), set[str]()
     for allocation in [*state.allocations.values()] if job_id in state.fenced.awaited else ():
         if allocation.evicted_for_fence == job_id:
             state.set_evicted_for_fence(allocation.id, "")
+            victims.add(allocation.job_id)
+            victims_on.add(allocation.node_id)
     state.drop_fence(job_id)
-    events.append(FenceChanged(job_id=job_id, node_ids=_nodes(fence), made=False, why=why))
+    gone = FenceChanged(
+        job_id=job_id, node_ids=_nodes(fence), made=False, why=why, victims_on=tuple(sorted(victims_on))
+    )
+    events.append(gone)
+    events += [JobUpdated(job_id=victim) for victim in sorted(victims) if victim != job_id]  # they keep it
 
 
 def is_repair(job: Job, attempt: int) -> bool:

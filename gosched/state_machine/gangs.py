@@ -67,12 +67,12 @@ def after_ends(state: ClusterState, events: list[Event], ended: dict[str, Task |
 def stop_all(state: ClusterState, events: list[Event], job: Job, reason: str) -> None:
     """Write the job, and order those of its tasks that hold an allocation to stop; the others get none any more. A
     frozen job thaws by being stopped."""
-    if job.frozen:
+    to_stop = [task for task in state.tasks_of(job) if task.state.is_active and task.state is not TaskState.STOPPING]
+    if job.frozen or not to_stop:  # else the tasks tell of it
         events.append(JobUpdated(job_id=job.id))
     state.put_job(replace(job, running=0, unplaced=0, frozen=False))
-    for task in state.tasks_of(job):
-        if task.state.is_active and task.state is not TaskState.STOPPING:
-            change_task(state, events, task, replace(task, state=TaskState.STOPPING, reason=reason))
+    for task in to_stop:
+        change_task(state, events, task, replace(task, state=TaskState.STOPPING, reason=reason))
 
 
 def restart_intent(job: Job) -> JobIntent:

@@ -76,7 +76,7 @@ def _take(state: ClusterState, events: list[Event], headroom: Headroom, gang: Ga
         return problem
     if gang.evictions:
         evictions.evict_victims(state, events, gang)
-        fences.make(state, events, gang)
+        fences.make(state, events, gang, released)
     else:
         place(state, events, job, gang.tasks, gang.until_ms)
     return ""

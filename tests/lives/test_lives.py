@@ -43,7 +43,7 @@ def test_whatever_people_agents_and_the_planner_do_leaves_a_cluster_that_goes_on
 
 
 def _all_that_is_held_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    def to_keep(holder: Any, group: int, request: Any, nodes: Any) -> list[Any]:
+    def to_keep(holder: Any, group: int, *_: Any) -> list[Any]:
         return [held for held in holder.holdings if held.group == group]
 
     monkeypatch.setattr(gang_repair, "_to_keep", to_keep)

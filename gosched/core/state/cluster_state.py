@@ -59,6 +59,8 @@ class ClusterState(Contents):
         self.total: Amounts = {}
         #: (queue, tenant, GPU model) -> what its allocations hold; no zeros.
         self.charges: dict[tuple[str, str, str], Resources] = {}
+        #: GPU model -> how many of them it is in; no zeros.
+        self.charged_models: dict[str, int] = {}
         #: What fences hold, and their victims.
         self.fenced = FencedCapacity()
         #: Port -> the jobs that have it, wherever their first tasks are.
@@ -344,6 +346,8 @@ class ClusterState(Contents):
         if not allocation.resources.is_zero():  # no zeros are kept: tasks that ask for nothing come and go in any order
             payer = self._payer(allocation)
             held = self.charges.get(payer)
+            if held is None:
+                self.charged_models[payer[2]] = self.charged_models.get(payer[2], 0) + 1
             self.charges[payer] = allocation.resources if held is None else held + allocation.resources
         if allocation.evicted_for_fence:
             self.fenced.count_victim(allocation, 1)
@@ -372,6 +376,10 @@ class ClusterState(Contents):
             left = self.charges.pop(payer) - allocation.resources
             if not left.is_zero():
                 self.charges[payer] = left
+            elif self.charged_models[payer[2]] > 1:
+                self.charged_models[payer[2]] -= 1
+            else:
+                del self.charged_models[payer[2]]
         if allocation.evicted_for_fence:
             self.fenced.count_victim(allocation, -1)
         self._digest.touch(self, self.footprint, "allocations", allocation_id)

@@ -17,7 +17,7 @@ from functools import cached_property
 from gosched.core.commands.plans import Cause, GangPlacement
 from gosched.core.preemption_rules import below_common, preemption_of
 from gosched.core.resources import AmountMap
-from gosched.core.sharing import Amounts, add_to, guarantees, lineage
+from gosched.core.sharing import MODEL_PREFIX, Amounts, add_to, guarantees, lineage
 from gosched.core.spec.policies import PreemptionPolicy
 from gosched.scheduling.fairness.queue_limits import QueueLimits, placed_charge
 from gosched.scheduling.policy import Policy
@@ -217,11 +217,13 @@ class EvictionBudget:
         return all(used.get(name, 0) + amount <= own.get(name, 0) for name, amount in gang.charge if ":" not in name)
 
     def _exceeds_guarantee(self, queue: str, gang: PendingGang, before: Mapping[str, Amounts] | None = None) -> bool:
-        """Return whether the queue's side holds more than its guarantee of something that the gang asks for."""
+        """Return whether the queue's side holds more than its guarantee of something that the gang asks for. A share of
+        the cluster guarantees nothing of single GPU models, and they count only where they are guaranteed by name."""
         path = below_common(gang.queue, queue)[0]
         own, used = self._guarantees.get(path, {}), self._held(path)
         lost = (before or {}).get(path, {})
-        return any(used.get(name, 0) - lost.get(name, 0) > own.get(name, 0) for name, _ in gang.charge)
+        asked = [name for name, _ in gang.charge if not name.startswith(MODEL_PREFIX) or name in own]
+        return any(used.get(name, 0) - lost.get(name, 0) > own.get(name, 0) for name in asked)
 
 
 def cost_of(gang: RunningGang, now_ms: int, tasks: int, *, surplus: bool) -> int:

@@ -21,7 +21,7 @@ from gosched.scheduling.placement.gang_placement import place
 from gosched.scheduling.snapshot.occupancy import Occupied
 from gosched.scheduling.snapshot.running_gangs import Holding, RunningGang
 from gosched.scheduling.snapshot.task_requests import PendingGang, TaskRequest, replace_requests
-from gosched.scheduling.snapshot.view import NodeColumns
+from gosched.scheduling.snapshot.view import BoolArray, NodeColumns
 
 
 def repaired(
@@ -34,7 +34,10 @@ def repaired(
 ) -> GangPlacement | None:
     """Return the gang's next placement; None: it does not fit in place."""
     nodes = base.capacity.nodes
-    kept = [_to_keep(holder, group, request, nodes) for group, request in enumerate(gang.requests)]
+    kept = [
+        _to_keep(holder, group, request, nodes, feasibility.choice(gang, request).allowed)
+        for group, request in enumerate(gang.requests)
+    ]
     capacity = base.after(occupied.freed(occupied.tasks_of(gang.job_id)))
     if staying := [held.rank for own in kept for held in own]:
         capacity.lose(occupied.freed(occupied.tasks_of(gang.job_id, staying)))
@@ -52,15 +55,19 @@ def repaired(
     return GangPlacement(job_id=gang.job_id, attempt=gang.attempt, tasks=_renewed(gang, tasks, feasibility))
 
 
-def _to_keep(holder: RunningGang, group: int, request: TaskRequest, nodes: NodeColumns) -> list[Holding]:
-    """Return the places that the group keeps: no more than it wants tasks, those of the lowest ranks first."""
-    return [held for held in holder.holdings if held.group == group and _may_stay(held, holder, nodes)][: request.count]
+def _to_keep(
+    holder: RunningGang, group: int, request: TaskRequest, nodes: NodeColumns, allowed: BoolArray
+) -> list[Holding]:
+    """Return the places that the group keeps: no more than it wants tasks, those of the lowest ranks first, on nodes
+    that would take it now: taints and labels may have changed since it started."""
+    own = [held for held in holder.holdings if held.group == group]
+    return [held for held in own if _may_stay(held, holder, nodes, allowed)][: request.count]
 
 
-def _may_stay(held: Holding, holder: RunningGang, nodes: NodeColumns) -> bool:
-    """Return whether the node takes work and none of the task's GPUs is bad."""
-    ready = bool(nodes.ready[nodes.rows([held.node_id])].all())
-    return ready and len(held.gpus) == -(-holder.each[held.group].gpu_millis // MILLI)
+def _may_stay(held: Holding, holder: RunningGang, nodes: NodeColumns, allowed: BoolArray) -> bool:
+    """Return whether the node takes the task and none of the task's GPUs is bad."""
+    fits = bool(allowed[nodes.rows([held.node_id])].all())
+    return fits and len(held.gpus) == -(-holder.each[held.group].gpu_millis // MILLI)
 
 
 def _missing(gang: PendingGang, kept: Sequence[Sequence[Holding]]) -> PendingGang | None:

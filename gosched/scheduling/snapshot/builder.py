@@ -100,7 +100,7 @@ class ViewBuilder:
             elif isinstance(event, JobChanged | JobUpdated | JobEvicted | FenceChanged | ReservationChanged):
                 jobs[event.job_id] = self._changed_jobs[event.job_id] = None
                 if isinstance(event, FenceChanged):
-                    loaded.update(dict.fromkeys(event.node_ids))
+                    loaded.update(dict.fromkeys((*event.node_ids, *event.victims_on)))
         self._delete_rows([node for node in changed if node not in state.nodes])
         self._refresh_nodes(state, [node for node in changed if node in state.nodes])
         self._refresh_load(state, [node for node in loaded if node not in changed])
