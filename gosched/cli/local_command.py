@@ -37,7 +37,7 @@ def up(masters: int, agents: int, data_dir: Path | None) -> None:
     with _ends_on_signal(), LocalCluster(data_dir, masters=masters, agents=agents, protected=True) as cluster:
         say(f"ready: {masters} masters, {agents} agents; data in {cluster.data_dir}; Ctrl-C stops it")
         say(f"web page, for one browser: {cluster.page}")
-        say(f"for another terminal; goschedctl finds the token, which is in {cluster.token_file}, by itself:")
+        say(f"for another terminal, where the token is found in {cluster.token_file}:")
         emit(f"export GOSCHED_ENDPOINTS={cluster.endpoints}")
         emit(f"export GOSCHED_TOKEN={cluster.token}")
         sys.stdout.flush()

@@ -29,7 +29,7 @@ def make(state: ClusterState, events: list[Event], gang: GangPlacement, released
         by_ms=state.clock_ms + max(state.jobs[eviction.job_id].spec.eviction_ms for eviction in gang.evictions),
     )
     state.put_fence(fence)
-    victims_on = tuple(sorted({state.allocations[allocation].node_id for allocation in released}))
+    victims_on = tuple(dict.fromkeys([state.allocations[allocation].node_id for allocation in released]))
     events.append(FenceChanged(job_id=fence.job_id, node_ids=_nodes(fence), made=True, victims_on=victims_on))
     reservations.forget(state, events, fence.job_id)
 
@@ -56,16 +56,13 @@ def drop_on(state: ClusterState, events: list[Event], node_id: str, why: str) ->
 
 def drop(state: ClusterState, events: list[Event], job_id: str, why: str) -> None:
     """Drop a fence. Its victims still stop, for no job."""
-    fence, victims, victims_on = state.fences[job_id], set[str](), set[str]()
+    fence, victims, victims_on = state.fences[job_id], dict[str, None](), dict[str, None]()
     for allocation in [*state.allocations.values()] if job_id in state.fenced.awaited else ():
         if allocation.evicted_for_fence == job_id:
             state.set_evicted_for_fence(allocation.id, "")
-            victims.add(allocation.job_id)
-            victims_on.add(allocation.node_id)
+            victims[allocation.job_id] = victims_on[allocation.node_id] = None
     state.drop_fence(job_id)
-    gone = FenceChanged(
-        job_id=job_id, node_ids=_nodes(fence), made=False, why=why, victims_on=tuple(sorted(victims_on))
-    )
+    gone = FenceChanged(job_id=job_id, node_ids=_nodes(fence), made=False, why=why, victims_on=tuple(victims_on))
     events.append(gone)
     events += [JobUpdated(job_id=victim) for victim in sorted(victims) if victim != job_id]  # they keep it
 

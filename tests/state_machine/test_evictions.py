@@ -95,7 +95,7 @@ def test_the_event_tells_what_the_eviction_costs(c):
         lost_ms=4 * (c.state.clock_ms - saved),
     )
     assert c.events[0] == expected
-    assert c.events[-1] == FenceChanged(job_id="p", node_ids=("n1",), made=True)
+    assert c.events[-1] == FenceChanged(job_id="p", node_ids=("n1",), made=True, victims_on=("n1",))
 
 
 def refuse(c: Cluster, *evictions: Eviction) -> str:

@@ -119,11 +119,11 @@ class Machine(RuleBasedStateMachine):
         assert wrongly_opened(before, self.state, command) == []
         assert self.state.revision == before.revision + 1
         assert self.state.clock_ms == max(before.clock_ms, command.at_ms)
-        for event in events:
-            assert_legal(event)
         if isinstance(outcome, Rejected):
             assert (events, self.state.jobs, self.state.tasks) == ((), before.jobs, before.tasks)
             assert (self.state.nodes, self.state.allocations) == (before.nodes, before.allocations)
+        for event in events:
+            assert_legal(event)
 
 
 class Closing(Machine):
