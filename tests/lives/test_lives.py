@@ -66,7 +66,7 @@ def _broken_gangs_run_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gangs, "_goes_on", lambda *_: True)
 
 
-#: What meets a fault seldom has seeds that do: of a hundred lives one meets the second, of a hundred and fifty the third.
+#: What seldom meets a fault has seeds that do: one life of a hundred meets the second, one of 150 the third.
 @pytest.mark.parametrize(
     ("fault", "seeds"),
     [
