@@ -21,6 +21,7 @@ from tools.kubernetes.machine import ADDRESS, ClusterError
 Figure = Callable[[str], None]
 
 PORT = 30990
+INSIDE = "/ledger"
 _gaps_s: list[float] = []  # the longest of each change
 GANG = "name: {name}\ncount: 3\ngang: {{min: all}}\nresources: {{cpu: 10m, memory: 1Mi}}\nrun: echo hello from {name}\n"
 
@@ -37,7 +38,7 @@ def release(kube: Cluster, figure: Figure) -> Iterator[Release]:
 
 @pytest.fixture(scope="module")
 def ledger(kube: Cluster) -> Path:
-    """A file that tasks and this host know by the same name."""
+    """A file that tasks know as INSIDE: each tenant has a /tmp of its own, so it cannot be there."""
     folder = kube.folder / "ledger"
     folder.mkdir()
     folder.chmod(0o777)
@@ -46,7 +47,8 @@ def ledger(kube: Cluster) -> Path:
 
 @pytest.fixture
 def stream(release: Release, ledger: Path, request: pytest.FixtureRequest) -> Stream:
-    return Stream(release.client, ledger, str(ledger), request.node.name.removeprefix("test_")[:40].replace("_", "-"))
+    tag = request.node.name.removeprefix("test_")[:40].replace("_", "-")
+    return Stream(release.client, ledger, f"{INSIDE}/{ledger.name}", tag)
 
 
 def test_the_line_of_the_readme_installs_a_cluster_that_runs_jobs(release: Release, figure: Figure) -> None:
@@ -115,7 +117,7 @@ def test_all_jobs_are_there_when_it_is_installed_again_on_the_kept_volumes(
     with pytest.raises(ClusterError, match="not found"):
         release.kubectl("get", "statefulset", "gosched")
     values = tmp_path / "values.yaml"
-    values.write_text(_VALUES.format(port=PORT, address=ADDRESS, ledger=ledger.parent))
+    values.write_text(_VALUES.format(port=PORT, address=ADDRESS, ledger=ledger.parent, inside=INSIDE))
     began = time.monotonic()
     release.install("--values", str(values), major=4)
     release.await_ready()
@@ -208,7 +210,7 @@ master:
 tls: {{extraNames: ["{address}"]}}
 agent:
   extraVolumes: [{{name: ledger, hostPath: {{path: "{ledger}"}}}}]
-  extraVolumeMounts: [{{name: ledger, mountPath: "{ledger}"}}]
+  extraVolumeMounts: [{{name: ledger, mountPath: {inside}}}]
 """
 
 _POD_THAT_SUBMITS = """
