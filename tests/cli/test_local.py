@@ -70,6 +70,7 @@ def check_closed_to_others(cluster, home, token):
     master, agent = cluster["masters"][0], cluster["agents"][0]
     with pytest.raises(urllib.error.HTTPError) as refused:
         urllib.request.urlopen(urllib.request.Request(f"http://{master['http']}/api/v1/jobs", job.encode()))
+    refused.value.close()
     assert refused.value.code == 401
     order = worker_pb2.TaskOrder(allocation_id="j/main/0.1", command=["touch", str(left)], runtime=1)
     start = worker_pb2.StartTasksRequest(epoch=1, node_id=agent["id"], orders=[order])
@@ -105,6 +106,7 @@ def check_closed_to_others(cluster, home, token):
         assert (page.status, page.url) == (200, f"{url}/")
     with pytest.raises(urllib.error.HTTPError) as spent:
         urllib.request.urlopen(link)
+    spent.value.close()
     assert spent.value.code == 401
     with GoSchedClient(url) as client:  # who has the account finds the token
         assert client.get_status().leader == master["id"]
