@@ -55,7 +55,7 @@ def late_order(directory: Path) -> tuple[str, float]:
         )
         until(lambda: client.get_job("once").job.state is JobState.RUNNING, "the order is on its way")
         pushed_at, old = time.monotonic(), client.get_job("once").tasks[0].allocation_id
-        time.sleep(0.1)
+        time.sleep(0.3)  # until the order is on the wire: the cut would keep it back
         cluster.hosts.cut_off(first.id)
         client.uncordon(second.id)
         client.wait("once", timeout=60)

@@ -364,7 +364,7 @@ def test_a_leader_that_runs_out_of_memory_blames_no_job(monkeypatch: pytest.Monk
     monkeypatch.setattr(module, "schedule", exhausted)
     plan = planner.plan(view(2), 0, 1)
     assert placed(plan) == set()
-    assert "short of memory" in plan.explanations["j1"].message
+    assert "lacks memory" in plan.explanations["j1"].message
     assert aside(planner) == set()
     monkeypatch.setattr(module, "schedule", schedule)
     assert placed(planner.plan(view(2), 1, 1)) == jobs(1, 2)

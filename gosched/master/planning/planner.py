@@ -309,7 +309,8 @@ _SUSPECTED = Explanation(
     message="the planner met a bug and looks for what it is about; its turn comes in a later cycle",
 )
 _LACKING = Explanation(
-    code=WaitReason.QUEUED, message="the leader is short of memory, as its log says, and planned nothing in this cycle"
+    code=WaitReason.QUEUED,
+    message="the leader lacks memory or the like, as its log says, and planned nothing in this cycle",
 )
 _WHATEVER = Explanation(
     code=WaitReason.PLANNER_BUG,
