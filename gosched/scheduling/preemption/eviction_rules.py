@@ -61,6 +61,7 @@ class EvictionBudget:
         self._policies: dict[str, PreemptionPolicy] = {}
         self._victims: dict[str, None] = {}
         self._by_tenant: Counter[str] = Counter()
+        self._stopping: dict[str, Amounts] = {}  # what gangs that stop still hold, by path
         self._view: View | None = view  # until it is looked at: most cycles evict nothing
         self._past: View | None = view  # until evictors are asked for
         self._evicted_for: dict[str, tuple[str, ...]] = {}
@@ -78,6 +79,8 @@ class EvictionBudget:
         for gang in view.holders.values():
             if gang.is_stopping:  # a gang that is repaired has a fence, too
                 self._add(gang.queue, gang.charge(), -1)
+                for path in lineage(gang.queue):
+                    add_to(self._stopping.setdefault(path, {}), gang.charge())
             if self.is_evictable(gang):
                 self._lowest[gang.queue] = min(gang.priority, self._lowest.get(gang.queue, gang.priority))
 
@@ -169,10 +172,11 @@ class EvictionBudget:
         freed = victim.gang.charge(victim.ranks)
         sides = below_common(gang.queue, victim.gang.queue)
         for path in sides:
-            held, lost = self._held(path), before.get(path, {})
+            held, lost, stopping = self._held(path), before.get(path, {}), self._stopping.get(path, {})
             for name, least in self._guarantees.get(path, {}).items():
-                left = held.get(name, 0) - lost.get(name, 0)
-                if freed.get(name, 0) and left >= least > left - freed[name]:
+                left, taken = held.get(name, 0) - lost.get(name, 0), freed.get(name, 0)
+                # the state machine counts gangs until they have stopped
+                if taken and any(had >= least > had - taken for had in (left, left + stopping.get(name, 0))):
                     return False
         return self._exceeds_guarantee(victim.gang.queue, gang, before)
 
@@ -214,7 +218,8 @@ class EvictionBudget:
             return False
         path = below_common(other, gang.queue)[0]
         own, used = self._guarantees.get(path, {}), self._held(path)
-        return all(used.get(name, 0) + amount <= own.get(name, 0) for name, amount in gang.charge if ":" not in name)
+        charge = [(name, amount) for name, amount in gang.charge if not name.startswith(MODEL_PREFIX) or name in own]
+        return all(used.get(name, 0) + amount <= own.get(name, 0) for name, amount in charge)
 
     def _exceeds_guarantee(self, queue: str, gang: PendingGang, before: Mapping[str, Amounts] | None = None) -> bool:
         """Return whether the queue's side holds more than its guarantee of something that the gang asks for. A share of
