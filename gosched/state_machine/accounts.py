@@ -59,8 +59,8 @@ def _bring_up(state: ClusterState, queue: str, tenant: str, half_life: int) -> N
 
 
 def _held(state: ClusterState, queue: str, tenant: str) -> Amounts:
-    """Return what the tenant holds in the queue, of all GPU models: also of one that no node has any more, since the
-    node has registered with others."""
+    """Return what the tenant holds in the queue, of all GPU models: also of one whose GPUs have all become bad, which
+    is no capacity any more."""
     held: Amounts = {}
     for model in sorted(state.charged_models) if state.feature_level >= FeatureLevel.BOUNDED else _models(state):
         resources = state.charges.get((queue, tenant, model))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from gosched.core.commands.cluster import SetQuotas
 from gosched.core.commands.jobs import Action, ControlJob
+from gosched.core.commands.nodes import LabelNode
 from gosched.core.records.job import JobState
 from gosched.core.records.tenant import Quota
+from gosched.core.spec.placement_rules import Taint
 from gosched.scheduling import Policy
 from tests.scheduling.support.tables import World, begin
 
@@ -73,6 +75,22 @@ def test_a_gang_that_does_not_fit_in_its_domain_any_more_waits_for_another_one()
     world.expect("", RACKS)
     world.stop()
     world.expect("gang d e", RACKS)
+
+
+def test_a_gang_keeps_no_place_on_a_node_that_would_not_take_it_any_more() -> None:
+    world = begin("""
+        nodes
+          a  4cpu
+          b  4cpu
+          c  4cpu
+        jobs
+          gang  yields since=1h : 2x 4cpu  on b c
+    """)
+    world.do(LabelNode(node_id="c", taints=(Taint(key="broken"),)))
+    world.kill("b")
+    world.expect("", RACKS)
+    world.do(LabelNode(node_id="c", drop_taints=("broken",)))
+    world.expect("gang a c | repair gang", RACKS)
 
 
 def test_a_gang_without_a_rule_is_repaired_with_any_node() -> None:

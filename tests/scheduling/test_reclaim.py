@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from gosched.core.commands.jobs import CancelJob
 from gosched.core.records.job import JobState
 from gosched.scheduling import Policy
 from tests.scheduling.support.tables import begin, check
@@ -82,6 +83,41 @@ def test_a_gang_that_could_only_start_by_taking_others_below_their_guarantee_wai
         plan
           x1  INSUFFICIENT
     """)
+
+
+def test_what_a_queue_holds_of_one_gpu_model_is_beyond_no_guarantee_of_gpus() -> None:
+    """y holds less than its half of the GPUs. That they are h100, of which no queue is guaranteed any, is no surplus."""
+    check("""
+        queues
+          x  capacity 25%
+          y  capacity 50%
+          z  fair
+        nodes
+          a  8cpu 8gpu:h100
+        jobs
+          y1  y yields : 3x 1cpu 1gpu:h100  on a[0] a[1] a[2]
+          z1  z stays : 5x 1cpu 1gpu:h100  on a[3] a[4] a[5] a[6] a[7]
+          x1  x : 1x 1cpu 1gpu:h100
+        plan
+          x1  INSUFFICIENT
+    """)
+
+
+def test_a_gang_that_stops_counts_for_its_queue_until_it_has_stopped() -> None:
+    """y is guaranteed 4 CPUs and 4 GPUs. With y1, which stops, it holds 5 CPUs, and would hold 3 without y2; once y1
+    has stopped it holds 3 in any case, and one GPU too many."""
+    world = begin(f"""{HALVES.replace("8cpu", "8cpu 8gpu")}
+        jobs
+          y1  y : 1x 2cpu  on a
+          y2  y yields : 1x 2cpu 1gpu  on a[0]
+          y3  y stays : 1x 1cpu 4gpu  on a[1,2,3,4]
+          x1  x stays : 1x 1cpu 3gpu  on a[5,6,7]
+          x2  x : 1x 1cpu 1gpu
+    """)
+    world.do(CancelJob(job_id="y1"))
+    world.expect("x2 INSUFFICIENT")
+    world.stop()
+    world.expect("x2 a | reclaim y2")
 
 
 def test_a_queue_below_its_guarantee_gives_nothing() -> None:

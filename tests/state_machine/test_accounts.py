@@ -4,10 +4,12 @@ import pytest
 
 from gosched.core.accounting import average_use, brought_up
 from gosched.core.commands.cluster import Noop, SetQueues
+from gosched.core.records.node import Hardware
 from gosched.core.records.queue import Queue
 from gosched.core.records.task import TaskState
 from gosched.core.records.tenant import Account
 from gosched.core.resources import MILLI
+from gosched.core.state.restore import restore
 from tests.state_machine.cluster import Cluster, gang, group, spec
 
 HOUR = 3_600_000
@@ -76,6 +78,19 @@ def test_gpus_of_every_model_are_charged():
     used = average_use(c.state.accounts["default/nlp"], HOUR)
     assert {name: round(amount / 500) for name, amount in used.items()} == {
         "cpu": 3, "gpu": 3, "gpu:a100": 1, "gpu:h100": 1}  # fmt: skip
+
+
+def test_gpus_are_charged_to_the_end_though_all_of_their_model_went_bad_meanwhile():
+    """A master that was restored in between knew of none of that model, and charged less than the others."""
+    c = cluster()
+    c.node("g1", gpus=1, gpu_model="h100")
+    c.submit(spec("train", group(gpus=1), tenant="nlp"), "j1")
+    assert c.plan(gang(c.job("j1"), "g1", gpus=((0,),))) == ()
+    c.node("g1", gpus=1, gpu_model="h100", hardware=Hardware(bad_gpus=(0,)))
+    c.state = restore(c.state.freeze())
+    wait(c, HOUR)
+    c.report("j1", 0, TaskState.SUCCEEDED, 0)
+    assert average_use(c.state.accounts["default/nlp"], HOUR)["gpu:h100"] == pytest.approx(500, rel=1e-2)
 
 
 def test_a_queue_takes_the_half_life_of_the_nearest_one_above_it():

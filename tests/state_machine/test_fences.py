@@ -7,7 +7,7 @@ import pytest
 from gosched.core.commands.cluster import SetQueues
 from gosched.core.commands.jobs import Action, ControlJob
 from gosched.core.commands.plans import Cause, GangPlacement
-from gosched.core.events import FenceChanged, JobChanged, TaskChanged
+from gosched.core.events import FenceChanged, JobChanged, JobUpdated, TaskChanged
 from gosched.core.outcome import Code
 from gosched.core.records.job import JobState
 from gosched.core.records.node import Hardware
@@ -46,6 +46,21 @@ def test_the_gang_starts_in_the_same_step_in_which_the_last_victim_ends(c):
     assert FenceChanged(job_id="p", node_ids=("n1",), made=False) in c.events
     placed = [e for e in c.events if isinstance(e, TaskChanged) and e.after is T.PLACED]
     assert len(placed) == 3
+
+
+def test_events_tell_where_victims_are_and_whose_they_are_when_their_fence_goes(c):
+    """What they hold counted as free; the planner's columns were wrong on n2, where the fence itself has no place."""
+    c.cancel("p")
+    (gone,) = [e for e in c.events if isinstance(e, FenceChanged)]
+    assert (gone.node_ids, gone.victims_on) == (("n1",), ("n1", "n2"))
+    assert JobUpdated(job_id="v") in c.events
+
+
+def test_a_stop_of_a_job_whose_tasks_stop_already_is_told_of(c):
+    """No task changes by it, the job does: the planner went on repairing it."""
+    assert set(c.task_states("v")) == {T.STOPPING}
+    c.cancel("v")
+    assert JobUpdated(job_id="v") in c.events
 
 
 def test_the_job_waits_for_no_other_place_meanwhile(c):
