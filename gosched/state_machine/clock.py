@@ -34,6 +34,7 @@ STAMPED: dict[str, tuple[tuple[str, ...], ...]] = {
         ("started_at_ms",),
         ("ended_at_ms",),
         ("end_known_at_ms",),
+        ("failed_at_ms",),
         ("placed_at_ms", "until_ms"),
         ("checkpoint_at_ms",),
     ),

@@ -27,6 +27,7 @@ from gosched.state_machine.changes import change_job, change_task
 
 _MAX_DOUBLINGS = 20
 _LOST_ORDER = "it was stopped by an order that is newer than the restored state"
+_WITH_NODE = (Reason.NODE_LOST, Reason.DISCONNECTED, Reason.NODE_REBOOTED, Reason.SUPERVISOR_LOST)
 _IN_PLACE = (TaskState.PLACED, TaskState.STARTING, TaskState.RUNNING, TaskState.SUCCEEDED)
 
 
@@ -45,9 +46,9 @@ def add_gang(state: ClusterState, events: list[Event], job: Job) -> None:
     )
 
 
-def after_ends(state: ClusterState, events: list[Event], ended: dict[str, Task | None]) -> None:
+def after_ends(state: ClusterState, events: list[Event], ended: dict[str, Task | None], heard_at_ms: int = 0) -> None:
     """Do what follows for jobs whose tasks have just ended. `ended`: these jobs, each with the first of its tasks that
-    did not succeed."""
+    did not succeed. `heard_at_ms`: when the node was last heard that lost them; 0: it is not known, or lives."""
     for job_id, failed in ended.items():
         job = state.jobs[job_id]
         if job.active == 0 and _ended_in_time(state, job):
@@ -60,6 +61,8 @@ def after_ends(state: ClusterState, events: list[Event], ended: dict[str, Task |
             stop_all(state, events, done, Reason.GANG_ENDED)
         elif failed is not None and job.intent is JobIntent.RUN and not _goes_on(state, events, job):
             _member_failed(state, events, job, failed)
+        elif failed is not None and _explains_failure(job, failed, heard_at_ms):
+            _blame_node(state, events, job, failed)
         if state.jobs[job_id].active == 0:
             settle(state, events, state.jobs[job_id], with_tasks=True)
 
@@ -183,6 +186,7 @@ def _member_failed(state: ClusterState, events: list[Event], job: Job, task: Tas
     cause = RetryCause.NODE_LOST if task.state is TaskState.LOST else RetryCause.FAILED
     cause = RetryCause.PREEMPTED if evicted else cause
     again = _may_be_placed_again(job) if _is_nodes_fault(state, task) else may_restart(job, cause)
+    judged = cause is RetryCause.FAILED and state.feature_level >= FeatureLevel.BOUNDED
     job = replace(
         job,
         intent=restart_intent(job) if again else JobIntent.FAIL,
@@ -192,8 +196,38 @@ def _member_failed(state: ClusterState, events: list[Event], job: Job, task: Tas
         detail=f"task {task.group}/{task.index}: {_LOST_ORDER if evicted else task.detail or _how_it_ended(task)}",
         exit_code=None if again or evicted else task.exit_code,
         not_before_ms=state.clock_ms + _backoff_ms(state, job, task) if again and not evicted else 0,
+        failed_at_ms=state.clock_ms if judged else 0,
     )
     stop_all(state, events, job, Reason.GANG_MEMBER_FAILED)
+
+
+def _explains_failure(job: Job, lost: Task, heard_at_ms: int) -> bool:
+    """Return whether the loss of this task explains why others failed: survivors see their peer go at once, masters
+    know of it once its node's lease is over. What began first decides."""
+    if not job.failed_at_ms or lost.state is not TaskState.LOST or lost.reason not in _WITH_NODE:
+        return False
+    began_ms = lost.ended_at_ms if lost.reason == Reason.DISCONNECTED else heard_at_ms  # of the others it is not known
+    return job.intent in (JobIntent.FAIL, JobIntent.RESTART, JobIntent.SUSPEND) and began_ms <= job.failed_at_ms
+
+
+def _blame_node(state: ClusterState, events: list[Event], job: Job, lost: Task) -> None:
+    """Take a failure of members for the loss of a node, where the job may start again after that: it costs the job none
+    of its restarts."""
+    counted = job.intent is not JobIntent.FAIL
+    blameless = replace(job, restarts=job.restarts - counted, failed_at_ms=0)
+    if not may_restart(blameless, RetryCause.NODE_LOST):
+        return
+    state.put_job(
+        replace(
+            blameless,
+            intent=job.intent if counted else JobIntent.RESTART,
+            reason=lost.reason,
+            detail=f"task {lost.group}/{lost.index}: {lost.detail or _how_it_ended(lost)}",
+            exit_code=None,
+            not_before_ms=state.clock_ms + _backoff_ms(state, job, lost),
+        )
+    )
+    events.append(JobUpdated(job_id=job.id))
 
 
 def _is_nodes_fault(state: ClusterState, task: Task) -> bool:
@@ -237,6 +271,7 @@ def _next_attempt(state: ClusterState, events: list[Event], job: Job) -> None:
         until_ms=0,
         port=0,
         scaled_to=0 if job.spec.gang.initial_tasks else job.scaled_to,
+        failed_at_ms=0,
     )
     change_job(state, events, job, waiting)
 

@@ -196,7 +196,7 @@ def mark_dead(state: ClusterState, command: MarkNodeDead, events: list[Event]) -
     some = _first_allocations(state, node)
     if len(some) < len(state.node_allocations[node.id]):
         _cordon(state, events, node, reason)
-        _lose(state, events, node, some)
+        _lose(state, events, node, some, command.heard_at_ms)
         return Accepted(subject=node.id)
     for allocation in state.node_allocations[node.id]:
         bring_up(state, state.jobs[state.allocations[allocation].job_id].spec)
@@ -205,7 +205,7 @@ def mark_dead(state: ClusterState, command: MarkNodeDead, events: list[Event]) -
     kept = node.reason if node.closed_by and not awaited else reason  # it comes back closed, and then says why
     state.put_node(replace(node, state=dead, reason=kept, changed_at_ms=state.clock_ms, drain_by_ms=0, away_ms=0))
     events.append(NodeChanged(node_id=node.id, before=node.state, after=dead, reason=reason, node=node))
-    _lose(state, events, node, some)
+    _lose(state, events, node, some, command.heard_at_ms)
     fences.drop_on(state, events, node.id, f"node {node.id} died")
     return Accepted(subject=node.id)
 
@@ -236,11 +236,11 @@ def _cordon(state: ClusterState, events: list[Event], node: Node, reason: str) -
         fences.drop_on(state, events, node.id, f"node {node.id} is {closed.name}")
 
 
-def _lose(state: ClusterState, events: list[Event], node: Node, allocations: list[str]) -> None:
+def _lose(state: ClusterState, events: list[Event], node: Node, allocations: list[str], heard_at_ms: int) -> None:
     ended: dict[str, Task | None] = {}
     for allocation in allocations:
         task = state.tasks[state.allocations[allocation].task_id]
         detail = f"node {node.id} is dead"
         lost = TaskReport(allocation_id=allocation, state=TaskState.LOST, reason=Reason.NODE_LOST, detail=detail)
         end_task(state, events, task, lost, ended)
-    after_ends(state, events, ended)
+    after_ends(state, events, ended, heard_at_ms)

@@ -82,7 +82,8 @@ def end_task(
         wait_for_another_place(state, events, after)
     elif gives_back:
         give_back(state, events, after, evicted=evicted)
-    if ended.get(task.job_id) is None:
+    explains = job.failed_at_ms and after.state is TaskState.LOST  # it may, why the others failed
+    if ended.get(task.job_id) is None or explains:
         ended[task.job_id] = None if evicted or after.state is TaskState.SUCCEEDED else after
 
 

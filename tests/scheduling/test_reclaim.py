@@ -86,7 +86,7 @@ def test_a_gang_that_could_only_start_by_taking_others_below_their_guarantee_wai
 
 
 def test_what_a_queue_holds_of_one_gpu_model_is_beyond_no_guarantee_of_gpus() -> None:
-    """y holds less than its half of the GPUs. That they are h100, of which no queue is guaranteed any, is no surplus."""
+    """y holds less than its half of the GPUs. That they are h100, of which no queue is guaranteed any, is no more."""
     check("""
         queues
           x  capacity 25%

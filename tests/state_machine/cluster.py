@@ -89,8 +89,9 @@ class Cluster:
     def node(self, node_id: str = "n1", *, cpus: int = 4, gpus: int = 0, boot: str = "b1", **more: object) -> Accepted:
         return self.accept(registration(node_id, cpus=cpus, gpus=gpus, boot=boot, **more))
 
-    def die(self, node_id: str = "n1", *, boot: str = "b1") -> Accepted:
-        return self.accept(MarkNodeDead(node_id=node_id, incarnation=boot, reason="silent"))
+    def die(self, node_id: str = "n1", *, boot: str = "b1", heard_at_ms: int = 0) -> Accepted:
+        dead = MarkNodeDead(node_id=node_id, incarnation=boot, reason="silent", heard_at_ms=heard_at_ms)
+        return self.accept(dead)
 
     def submit(self, wanted: JobSpec, job_id: str = "") -> str:
         return self.accept(SubmitJob(job_id=job_id or f"id-{wanted.name}", spec=wanted)).subject

@@ -77,6 +77,8 @@ class MarkNodeDead:
     reason: str = ""
     #: Refused if it is not that of the node; 0: it is not compared.
     registration: int = 0
+    #: When masters last heard of it, in ms since 1970 by the clock of the state; 0: it is not known.
+    heard_at_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

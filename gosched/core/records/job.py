@@ -141,6 +141,8 @@ class Job:
     scaled_to: int = added(0, 2)
     #: When its end became known; 0: at `ended_at_ms`, or it has not ended.
     end_known_at_ms: int = added(0, 3)
+    #: When a member's failure ended this attempt; 0: none has, or a node's loss explains it.
+    failed_at_ms: int = added(0, 4)
 
     @property
     def deadline_ms(self) -> int:

@@ -298,6 +298,7 @@ class Leader:
                 if node.away_ms
                 else no_heartbeat,
                 registration=node.registration,
+                heard_at_ms=self._clock.now_ms() - age_ms if (age_ms := self._leases.age_ms(node_id)) >= 0 else 0,
             )
             outcome = await self._proposals.propose(dead, epoch=epoch)
             if isinstance(outcome, Rejected):
