@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from gosched.core.limits import MAX_FREE_RESTARTS
-from gosched.core.records.job import Job
+from gosched.core.reasons import BY_ORDER, Reason
+from gosched.core.records.job import Job, JobIntent, JobState
 from gosched.core.records.queue import Queue
 from gosched.core.records.window import Window
 from gosched.core.sharing import lineage
@@ -25,6 +26,21 @@ def may_restart(job: Job, cause: RetryCause) -> bool:
         return job.restarts < policy.max_restarts
     free_restarts = job.attempt - 1 - job.restarts
     return policy.max_restarts > 0 and free_restarts < MAX_FREE_RESTARTS
+
+
+def restarts_in_place(job: Job) -> bool:
+    """Return whether the job's gang broke and starts again, where it ran as far as that can be; one that was stopped by
+    others, and a job of one task, wait for any place. A gang that is about to fail counts, too, until its last member
+    has ended: a lost node may turn out to be why."""
+    if job.held or job.frozen or not job.reason or job.reason in BY_ORDER or job.spec.task_count == 1:
+        return False
+    if job.state is JobState.PENDING:  # what a node could not start is best tried on another
+        again = job.attempt > 1 and job.intent is JobIntent.RUN
+        return again and job.reason not in (Reason.NODE_FAULT, Reason.PORT_IN_USE)
+    if job.state is not JobState.RUNNING or not job.active:
+        return False
+    suspects = job.intent is JobIntent.FAIL and job.failed_at_ms > 0 and may_restart(job, RetryCause.NODE_LOST)
+    return suspects or job.intent is JobIntent.RESTART
 
 
 def preemption_of(queues: Mapping[str, Queue], path: str) -> PreemptionPolicy:

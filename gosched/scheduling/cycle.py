@@ -37,11 +37,13 @@ def schedule(view: View, policy: Policy, now_ms: int, seed: int, stumble: Stumbl
     plan.shares = usage.shares
 
     state.clear_windows()
-    state.repair_gangs()
-    reservations = {**state.keep_reservations(), **state.reserve_deadlines()}
+    repaired = state.repair_gangs()
+    reservations = {**state.keep_reservations(), **state.reserve_deadlines(repaired)}
     waiting: list[PendingGang] = []
     for pending in view.pending:
         try:
+            if pending.job_id in repaired:
+                continue
             if pending.job_id not in reservations:
                 waiting.append(pending)
             elif reserved := reservations[pending.job_id]:

@@ -11,7 +11,7 @@ from functools import partial
 from gosched.scheduling.actions.clear_windows import clear_windows
 from gosched.scheduling.actions.decisions import Decisions
 from gosched.scheduling.actions.explain_wait import WaitExplainer
-from gosched.scheduling.actions.repair import repair_gangs
+from gosched.scheduling.actions.repair import GangRepairer
 from gosched.scheduling.actions.reserve import Reserver
 from gosched.scheduling.actions.reserve_deadlines import DeadlineReserver
 from gosched.scheduling.actions.start_after_evictions import StartAfterEvictions
@@ -91,9 +91,9 @@ class CycleState:
         )
 
         self.clear_windows = partial(clear_windows, view, starts.windows, plan, budget, decisions, stumble)
-        self.repair_gangs = partial(
-            repair_gangs, view, occupants, views, budget, feasibility, limits, decisions, seed, stumble
-        )
+        self.repair_gangs = GangRepairer(
+            view, occupants, views, budget, feasibility, limits, decisions, now_ms, seed, stumble
+        ).repair
         self.keep_reservations = keeper.keep
         self.reserve_deadlines = deadlines.reserve
         self.replan_broken_reservations = replanner.replan_broken

@@ -69,7 +69,7 @@ def named(given: Given, kind: Kind) -> dict[str, object]:
         case Kind.ACCOUNT:
             return {f"{account.queue}/{account.tenant}": account for account in view.accounts}
         case Kind.REPAIR:
-            return {gang.job_id: gang for gang in view.repairs}
+            return {repair.job_id: repair for repair in view.repairs}
         case Kind.RUNNING:
             return dict(view.holders)
         case Kind.RESERVATION:
@@ -103,7 +103,7 @@ def without(given: Given, suspects: Collection[Suspect], now_ms: int) -> Given:
     view = replace(
         view,
         pending=tuple([gang for gang in view.pending if is_planned(gang)]),
-        repairs=tuple([gang for gang in view.repairs if gang.job_id not in repairs]),
+        repairs=tuple([repair for repair in view.repairs if repair.job_id not in repairs]),
         holders={job_id: gang for job_id, gang in view.holders.items() if job_id not in running},
         fences=tuple([fence for fence in view.fences if fence.job_id not in running]),
         reservations={job: r for job, r in view.reservations.items() if job not in out[Kind.RESERVATION]},

@@ -40,7 +40,7 @@ STAMPED: dict[str, tuple[tuple[str, ...], ...]] = {
     ),
     "tasks": (("placed_at_ms",), ("started_at_ms",), ("ended_at_ms",)),
     "allocations": (("placed_at_ms",),),
-    "fences": (("made_at_ms", "until_ms", "by_ms"),),
+    "fences": (("made_at_ms", "until_ms", "by_ms"), ("not_before_ms",)),
     "reservations": (("made_at_ms", "start_ms", "end_ms"),),
     "tokens": (("created_at_ms", "expires_at_ms"),),
     "secrets": (("changed_at_ms",),),

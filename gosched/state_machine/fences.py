@@ -9,8 +9,9 @@ from collections.abc import Iterable
 
 from gosched.core.commands.plans import GangPlacement
 from gosched.core.events import Event, FenceChanged, JobUpdated
+from gosched.core.preemption_rules import restarts_in_place
 from gosched.core.records.fence import Fence
-from gosched.core.records.job import Job, JobIntent, JobState, wants_placement
+from gosched.core.records.job import Job, JobState, wants_placement
 from gosched.core.records.task import TaskState
 from gosched.core.state.cluster_state import ClusterState
 from gosched.state_machine import reservations
@@ -20,13 +21,16 @@ from gosched.state_machine.gang_start import by_group, place
 
 def make(state: ClusterState, events: list[Event], gang: GangPlacement, released: Iterable[str]) -> None:
     """Make a fence for the gang, whose victims are ordered to stop already. `released`: their allocations."""
+    slowest = [state.jobs[eviction.job_id].spec.eviction_ms for eviction in gang.evictions]
+    not_before_ms = state.jobs[gang.job_id].not_before_ms
     fence = Fence(
         job_id=gang.job_id,
         attempt=gang.attempt,
         tasks=gang.tasks,
         made_at_ms=state.clock_ms,
         until_ms=gang.until_ms,
-        by_ms=state.clock_ms + max(state.jobs[eviction.job_id].spec.eviction_ms for eviction in gang.evictions),
+        by_ms=max(state.clock_ms + max(slowest), not_before_ms),
+        not_before_ms=not_before_ms if not_before_ms > state.clock_ms else 0,
     )
     state.put_fence(fence)
     victims_on = tuple(dict.fromkeys([state.allocations[allocation].node_id for allocation in released]))
@@ -68,9 +72,8 @@ def drop(state: ClusterState, events: list[Event], job_id: str, why: str) -> Non
 
 
 def is_repair(job: Job, attempt: int) -> bool:
-    """Return whether the gang stops, to start again at this attempt."""
-    stops = job.state is JobState.RUNNING and job.intent is JobIntent.RESTART and not job.held
-    return stops and job.attempt + 1 == attempt
+    """Return whether the gang stops, to start again at this attempt, or may."""
+    return job.state is JobState.RUNNING and restarts_in_place(job) and job.attempt + 1 == attempt
 
 
 def _may_start(job: Job, fence: Fence) -> bool:
@@ -87,9 +90,11 @@ def _wanted(job: Job, fence: Fence) -> int:
 def _start(state: ClusterState, events: list[Event], job: Job, fence: Fence) -> None:
     """Start the gang at its fence, drop the fence, or wait on.
 
-    Limits are not checked again, and a backoff is over: others were evicted for this start. A place may still be held
-    by victims of another fence, or of one that was dropped: then the gang waits for those too.
+    Limits are not checked again. A place may still be held by victims of another fence, or of one that was dropped:
+    then the gang waits for those too.
     """
+    if fence.not_before_ms > state.clock_ms:
+        return
     why = _problem(state, job, fence, stopping=False)
     if why:
         drop(state, events, job.id, why)

@@ -204,7 +204,7 @@ def _member_failed(state: ClusterState, events: list[Event], job: Job, task: Tas
 def _explains_failure(job: Job, lost: Task, heard_at_ms: int) -> bool:
     """Return whether the loss of this task explains why others failed: survivors see their peer go at once, masters
     know of it once its node's lease is over. What began first decides."""
-    if not job.failed_at_ms or lost.state is not TaskState.LOST or lost.reason not in _WITH_NODE:
+    if not job.failed_at_ms or not _went_with_its_node(lost):
         return False
     began_ms = lost.ended_at_ms if lost.reason == Reason.DISCONNECTED else heard_at_ms  # of the others it is not known
     return job.intent in (JobIntent.FAIL, JobIntent.RESTART, JobIntent.SUSPEND) and began_ms <= job.failed_at_ms
@@ -255,6 +255,8 @@ def _next_attempt(state: ClusterState, events: list[Event], job: Job) -> None:
     soon as there is capacity."""
     for task in state.tasks_of(job):
         fresh = _fresh(task, job.attempt + 1, 0)
+        if state.feature_level >= FeatureLevel.BOUNDED:  # where it may start again
+            fresh = replace(fresh, gpus=task.gpus, cpus=task.cpus)
         if task.state is TaskState.PENDING:  # an elastic one that never got a place
             state.put_task(fresh)
         else:
@@ -292,13 +294,17 @@ def _fresh(task: Task, attempt: int, moves: int) -> Task:
 
 def _backoff_ms(state: ClusterState, job: Job, failed: Task) -> int:
     """Return the backoff, which doubles with each attempt that was not preempted, up to MAX_BACKOFF_MS or what the user
-    asked for, whichever is more."""
+    asked for, whichever is more. There is none after the loss of a node that had started the task."""
     first = job.spec.retry.backoff_ms
     doublings = min(job.attempt - 1 - job.preemptions, _MAX_DOUBLINGS)
     wanted = min(first << doublings, max(first, MAX_BACKOFF_MS))
     if not _is_undelivered(state, failed):
-        return wanted
+        return 0 if state.feature_level >= FeatureLevel.BOUNDED and _went_with_its_node(failed) else wanted
     return max(wanted, min(UNDELIVERED_BACKOFF_MS << doublings, MAX_UNDELIVERED_BACKOFF_MS))
+
+
+def _went_with_its_node(task: Task) -> bool:
+    return task.state is TaskState.LOST and task.reason in _WITH_NODE
 
 
 def _is_undelivered(state: ClusterState, task: Task) -> bool:

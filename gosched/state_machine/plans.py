@@ -12,7 +12,10 @@ from itertools import pairwise
 
 from gosched.core.commands.plans import Cause, CommitPlan, Eviction, GangPlacement
 from gosched.core.events import Event
+from gosched.core.features import FeatureLevel
+from gosched.core.limits import MAX_KEPT_BACKOFF_MS
 from gosched.core.outcome import Accepted, Outcome, Refusal
+from gosched.core.preemption_rules import restarts_in_place
 from gosched.core.reasons import Reason
 from gosched.core.records.job import Job, JobState, wants_placement
 from gosched.core.records.task import TaskState, task_id
@@ -90,21 +93,31 @@ def _gang_problem(state: ClusterState, gang: GangPlacement) -> str:
         return "room is being made for the job already"
     repairs = any(eviction.cause is Cause.REPAIR for eviction in gang.evictions)
     return (
-        (_repair_problem(job, gang) if repairs else _job_problem(state, job, gang))
+        (_repair_problem(state, job, gang) if repairs else _job_problem(state, job, gang))
         or _ranks_problem(job, gang)
         or (_start_problem(job, gang) if repairs or job.state is JobState.PENDING else _join_problem(state, job, gang))
         or ("" if repairs else evictions.eviction_problem(state, gang))
     )
 
 
-def _repair_problem(job: Job, gang: GangPlacement) -> str:
-    """Return why this is no repair: of a gang that lost a member, and is to start again where the others run."""
+def _repair_problem(state: ClusterState, job: Job, gang: GangPlacement) -> str:
+    """Return why this is no repair: of a gang that broke, and is to start again where it ran."""
     own = Eviction(job_id=job.id, attempt=job.attempt, cause=Cause.REPAIR)
     if gang.evictions != (own,):
         return f"a repair evicts the job itself at attempt {job.attempt}, and nobody else"
-    if job.reason != Reason.NODE_LOST or not job.active or not fences.is_repair(job, gang.attempt):
-        return f"the job is {job.state.name} at attempt {job.attempt}: not a gang that lost a node and starts again"
-    return ""
+    if job.not_before_ms > state.clock_ms + MAX_KEPT_BACKOFF_MS:
+        begins = units.moment(state.feature_level, job.not_before_ms)
+        return f"the job's next attempt is not before {begins}: its places are not kept for so long"
+    if _may_be_repaired(state, job, gang.attempt):
+        return ""
+    return f"the job is {job.state.name} at attempt {job.attempt}: not a gang that broke and starts again"
+
+
+def _may_be_repaired(state: ClusterState, job: Job, attempt: int) -> bool:
+    if state.feature_level < FeatureLevel.BOUNDED:
+        return job.reason == Reason.NODE_LOST and job.active > 0 and fences.is_repair(job, attempt)
+    waits = wants_placement(job) and restarts_in_place(job) and job.attempt == attempt
+    return waits or fences.is_repair(job, attempt)
 
 
 def _job_problem(state: ClusterState, job: Job, gang: GangPlacement) -> str:

@@ -36,6 +36,8 @@ def pass_time(state: ClusterState, events: list[Event]) -> Outcome:
             break
         if subject.kind is TimerKind.NODE:
             tasks += drain_over(state, events, subject.id)
+        elif subject.kind is TimerKind.FENCE:
+            tasks += len(state.fences[subject.id].tasks)  # it starts as the follow-up of any command
         else:
             tasks += state.jobs[subject.id].spec.task_count
             _due(state, events, subject.id)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -59,15 +58,12 @@ def test_a_life_that_went_wrong_once_goes_on(seed: int, what: str) -> None:
 
 
 def _all_that_is_held_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    def to_keep(holder: Any, group: int, *_: Any) -> list[Any]:
-        return [held for held in holder.holdings if held.group == group]
-
-    monkeypatch.setattr(gang_repair, "_to_keep", to_keep)
+    monkeypatch.setattr(gang_repair, "_kept", lambda repair, *_: list(repair.holdings))
 
 
 def _held_gangs_are_repaired(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = builder.running_gang
-    monkeypatch.setattr(builder, "running_gang", lambda state, job: real(state, replace(job, held=False)))
+    real = builder.restarts_in_place
+    monkeypatch.setattr(builder, "restarts_in_place", lambda job: real(replace(job, held=False)))
 
 
 def _fences_cost_no_quota(monkeypatch: pytest.MonkeyPatch) -> None:

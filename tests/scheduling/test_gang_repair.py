@@ -5,10 +5,12 @@ from __future__ import annotations
 from gosched.core.commands.cluster import SetQuotas
 from gosched.core.commands.jobs import Action, ControlJob
 from gosched.core.commands.nodes import LabelNode
-from gosched.core.records.job import JobState
+from gosched.core.records.job import JobIntent, JobState
 from gosched.core.records.tenant import Quota
 from gosched.core.spec.placement_rules import Taint
+from gosched.core.spec.policies import RetryCause, RetryPolicy
 from gosched.scheduling import Policy
+from tests.scheduling.support.notation import NOW_MS, duration
 from tests.scheduling.support.tables import World, begin
 
 RACKS = Policy(topology=("zone", "rack"))
@@ -93,6 +95,100 @@ def test_a_gang_keeps_no_place_on_a_node_that_would_not_take_it_any_more() -> No
     world.expect("gang a c | repair gang", RACKS)
 
 
+FAILS = (RetryCause.NODE_LOST, RetryCause.FAILED)
+
+
+def broken(backoff: str = "0s", fails: tuple[RetryCause, ...] = FAILS, nodes: str = NODES) -> World:
+    """A gang on b and c, of which rank 1 has failed; a later one that wants all nodes but a waits."""
+    world = begin(nodes)
+    retry = RetryPolicy(max_restarts=3, backoff_ms=duration(backoff), when=fails)
+    world.start("gang : 2x 4cpu  on b c", retry=retry)
+    world.submit(["later", ":", "3x", "4cpu"])
+    world.submit(["small", ":", "1x", "4cpu"])
+    world.run("gang")
+    world.fail("gang", 1)
+    return world
+
+
+def test_a_gang_whose_member_failed_keeps_its_place_from_later_ones_while_it_stops() -> None:
+    world = broken()
+    world.expect("gang b c | repair gang\nlater a d e\nsmall INSUFFICIENT")
+    world.stop()
+    assert (nodes_of(world, "gang"), world.state.jobs["gang"].restarts) == (["b", "c"], 1)
+
+
+def test_a_gang_all_of_whose_members_ended_at_once_comes_before_others_where_it_ran() -> None:
+    world = broken()
+    world.stop()  # before a cycle has seen it
+    assert world.state.jobs["gang"].state is JobState.PENDING
+    world.expect("gang b c\nlater a d e\nsmall INSUFFICIENT")
+
+
+def test_its_place_is_kept_until_its_backoff_is_over() -> None:
+    world = broken("20s")
+    world.stop()
+    world.expect("gang b c | repair gang\nlater a d e\nsmall INSUFFICIENT")
+    world.go("19s")
+    world.expect("small INSUFFICIENT")
+    assert nodes_of(world, "gang") == []
+    assert world.state.timers.next_ms() == NOW_MS + duration("20s")
+    world.go("20s")
+    assert nodes_of(world, "gang") == ["b", "c"]
+
+
+def test_a_gang_that_is_stopped_while_its_backoff_runs_starts_after_it() -> None:
+    world = broken("20s")
+    world.expect("gang b c | repair gang\nlater a d e\nsmall INSUFFICIENT")
+    world.stop()
+    assert nodes_of(world, "gang") == []
+    world.go("20s")
+    assert nodes_of(world, "gang") == ["b", "c"]
+
+
+def test_a_long_backoff_gives_the_place_to_others() -> None:
+    world = broken("2m")
+    world.expect("later a c d\nsmall e")
+    world.stop()
+    world.expect("gang BACKOFF")
+
+
+def test_a_gang_that_may_fail_keeps_its_place_until_it_is_known_why() -> None:
+    world = broken(fails=(RetryCause.NODE_LOST,))
+    assert world.state.jobs["gang"].intent is JobIntent.FAIL
+    world.expect("gang b c | repair gang\nlater a d e\nsmall INSUFFICIENT")
+    world.stop()
+    assert (world.state.jobs["gang"].state, world.state.fences) == (JobState.FAILED, {})
+    world.expect("small b")
+
+
+def test_survivors_that_ended_long_before_their_node_is_known_to_be_lost_keep_their_places() -> None:
+    world = broken(fails=(RetryCause.NODE_LOST,))
+    world.expect("gang b c | repair gang\nlater a d e\nsmall INSUFFICIENT")
+    world.kill("b")
+    assert (world.state.jobs["gang"].state, world.state.jobs["gang"].reason) == (JobState.PENDING, "NODE_LOST")
+    world.end("later")
+    world.expect("gang a c\nsmall d")
+
+
+def test_a_member_does_not_go_back_to_where_somebody_else_is_by_now() -> None:
+    world = broken()
+    world.stop()
+    world.submit(["thief", ":", "1x", "4cpu", "on", "b"])
+    world.expect("gang a c\nsmall d\nlater INSUFFICIENT")
+
+
+def test_a_repaired_gang_goes_back_to_its_own_gpus() -> None:
+    world = begin("""
+        nodes
+          a  8cpu 4gpu
+          b  8cpu 4gpu
+    """)
+    world.start("gang : 2x 1cpu 2gpu  on a[1,3] b[0,2]", retry=RetryPolicy(max_restarts=3, when=FAILS))
+    world.fail("gang", 0)
+    world.stop()
+    world.expect("gang a[1,3] b[0,2]")
+
+
 def test_a_gang_without_a_rule_is_repaired_with_any_node() -> None:
     world = begin(f"""{NODES}
         jobs
@@ -100,7 +196,7 @@ def test_a_gang_without_a_rule_is_repaired_with_any_node() -> None:
           gang   yields since=1h : 2x 4cpu  on b d
     """)
     world.kill("b")
-    world.expect("gang d e | repair gang", RACKS)
+    world.expect("gang e d | repair gang", RACKS)
 
 
 def test_a_task_that_has_room_on_the_gangs_own_nodes_goes_there() -> None:
@@ -161,10 +257,10 @@ def test_a_gang_that_was_scaled_down_is_repaired_as_small_though_the_surplus_sti
     world.do(ControlJob(job_id="gang", action=Action.SCALE, tasks=2))
     assert states_of(world, "gang") == ["PLACED", "PLACED", "STOPPING", "STOPPING"]
     world.kill("a")
-    world.expect("gang b c | repair gang\nother e", RACKS)
+    world.expect("gang c b | repair gang\nother e", RACKS)
     world.expect("", RACKS)  # d is free only once the whole gang has stopped
     world.stop()
-    assert nodes_of(world, "gang") == ["b", "c"]
+    assert nodes_of(world, "gang") == ["c", "b"]
     gang = world.state.jobs["gang"]
     assert (gang.state, gang.attempt, gang.active, gang.wanted) == (JobState.RUNNING, 2, 2, 2)
 

@@ -259,10 +259,10 @@ def test_a_cancelled_or_suspended_repair_is_over(broken):
     assert c.job("j").state is JobState.SUSPENDED
 
 
-def test_only_a_gang_that_lost_a_node_and_still_stops_is_repaired(broken):
+def test_only_a_gang_that_broke_is_repaired(broken):
     c = broken
     good = repair(c, "n1", "n3")
-    assert "not a gang that lost a node" in c.refused(replace(good, attempt=1))
+    assert "not a gang that broke" in c.refused(replace(good, attempt=1))
     assert "a repair evicts the job itself at attempt 1" in c.refused(replace(good, evictions=good.evictions * 2))
     assert "2 tasks of group worker start together" in c.refused(replace(good, tasks=good.tasks[:1]))
     assert "node n2 is DEAD" in c.refused(repair(c, "n1", "n2"))
@@ -271,16 +271,16 @@ def test_only_a_gang_that_lost_a_node_and_still_stops_is_repaired(broken):
     assert "a repair evicts the job itself" in c.refused(other)
     c.report("j", 0, T.KILLED)
     assert "a repair evicts the job itself at attempt 2" in c.refused(good)
-    assert "not a gang that lost a node" in c.refused(repair(c, "n1", "n3"))
+    assert "not a gang that broke" in c.refused(repair(c, "n1", "n3"))
 
 
-def test_a_gang_that_failed_is_not_repaired():
+def test_a_gang_that_was_requeued_is_not_repaired():
     c = Cluster()
     c.node("n1")
     c.submit(retrying("train"), "j")
     c.place("j", "n1")
-    c.report("j", 0, T.FAILED, 1)
-    assert "not a gang that lost a node" in c.refused(repair(c, "n1"))
+    c.accept(ControlJob(job_id="j", action=Action.REQUEUE))
+    assert "not a gang that broke" in c.refused(repair(c, "n1"))
 
 
 def test_a_repair_counts_once_towards_the_limits(broken):

@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Iterator
 
 from gosched.core.cpulist import parse_cpulist
+from gosched.core.preemption_rules import restarts_in_place
 from gosched.core.records.allocation import TaskPlacement
-from gosched.core.records.job import JobIntent, JobState, wants_placement
+from gosched.core.records.job import JobState, wants_placement
 from gosched.core.records.node import NodeState
 from gosched.core.records.task import TaskState
 from gosched.core.resources import MILLI, ZERO, Resources
@@ -22,7 +23,7 @@ def fence_problems(state: ClusterState) -> Iterator[str]:
         if job is None or fence.job_id != job_id:
             yield f"the fence of job {job_id} is in the wrong place, or its job is gone"
             continue
-        stops = job.state is JobState.RUNNING and job.intent is JobIntent.RESTART and not job.held
+        stops = job.state is JobState.RUNNING and restarts_in_place(job)
         waits = wants_placement(job) and job.attempt == fence.attempt
         if not (waits or (stops and job.attempt + 1 == fence.attempt)):
             yield f"job {job_id} is {job.state.name} at attempt {job.attempt}, and has a fence for {fence.attempt}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from gosched.core.primitives import added
 from gosched.core.records.allocation import TaskPlacement
 
 
@@ -24,3 +25,5 @@ class Fence:
     until_ms: int = 0
     #: When the last victim has ended, at the latest.
     by_ms: int = 0
+    #: Its job does not start before: the end of a backoff; 0: at once.
+    not_before_ms: int = added(0)

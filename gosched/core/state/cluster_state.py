@@ -152,6 +152,8 @@ class ClusterState(Contents):
             self.timers.put_job(record)
         elif isinstance(record, Node):
             self.timers.put_node(record)
+        elif isinstance(record, Fence):
+            self.timers.put_fence(record)
         self._digest.touch(self, self.footprint, table, key)
 
     def pop_due(self) -> TimerSubject | None:
@@ -389,6 +391,7 @@ class ClusterState(Contents):
         self._put("fences", fence.job_id, fence)
         self.footprint.charge(fence.job_id, fence_bytes(fence))
         self.pending.pop(fence.job_id, None)
+        self.timers.put_fence(fence)
         self.fenced.put(fence, self.jobs[fence.job_id].spec)
 
     def drop_fence(self, job_id: str) -> None:
@@ -396,6 +399,7 @@ class ClusterState(Contents):
         self.writes += 1
         fence, job = self.fences[job_id], self.jobs[job_id]
         self._drop("fences", job_id)
+        self.timers.drop_fence(job_id)
         self.footprint.charge(job_id, -fence_bytes(fence))
         self.fenced.drop(fence, job.spec)
         if wants_placement(job):

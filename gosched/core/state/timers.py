@@ -1,5 +1,5 @@
 """When something is due by the passing of time alone: for a job its timeout, its deadline, the end of its patience, for
-a node the end of its drain.
+a node the end of its drain, for a fence the end of a backoff.
 
 Invariant: derived from jobs and nodes alone, so it is the same on every master, and after a restore.
 """
@@ -10,6 +10,7 @@ import heapq
 from enum import IntEnum
 from typing import NamedTuple
 
+from gosched.core.records.fence import Fence
 from gosched.core.records.job import Job, JobIntent, JobState
 from gosched.core.records.node import Node
 
@@ -53,6 +54,7 @@ class TimerKind(IntEnum):
 
     JOB = 1
     NODE = 2
+    FENCE = 3
 
 
 class TimerSubject(NamedTuple):
@@ -73,6 +75,12 @@ class Timers:
 
     def put_node(self, node: Node) -> None:
         self._put(TimerSubject(TimerKind.NODE, node.id), node.drain_by_ms)
+
+    def put_fence(self, fence: Fence) -> None:
+        self._put(TimerSubject(TimerKind.FENCE, fence.job_id), fence.not_before_ms)
+
+    def drop_fence(self, job_id: str) -> None:
+        self._drop(TimerSubject(TimerKind.FENCE, job_id))
 
     def drop_job(self, job_id: str) -> None:
         self._drop(TimerSubject(TimerKind.JOB, job_id))

@@ -271,7 +271,7 @@ def _alone(view: View, suspect: Suspect) -> View:
     return replace(
         view,
         pending=tuple([gang for gang in view.pending if gang.job_id == name]),
-        repairs=tuple([gang for gang in view.repairs if gang.job_id == name]),
+        repairs=tuple([repair for repair in view.repairs if repair.job_id == name]),
         reservations={job_id: r for job_id, r in view.reservations.items() if job_id == name},
         windows=tuple([w for w in view.windows if suspect.kind is not Kind.WINDOW or w.name == name]),
     )

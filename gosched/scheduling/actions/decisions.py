@@ -18,7 +18,7 @@ from gosched.scheduling.plan import Plan
 from gosched.scheduling.plugins.calls import Plugins
 from gosched.scheduling.preemption.eviction_rules import EvictionBudget, Victim
 from gosched.scheduling.preemption.victim_search import PreemptionPlan, VictimSearch
-from gosched.scheduling.snapshot.running_gangs import RunningGang
+from gosched.scheduling.snapshot.capacity_rows import Freed
 from gosched.scheduling.snapshot.task_requests import PendingGang
 from gosched.scheduling.snapshot.view import NodeColumns
 
@@ -63,12 +63,13 @@ class Decisions:
         self._count(gang, placement)
         return placement
 
-    def restart(self, gang: PendingGang, holder: RunningGang, placement: GangPlacement) -> None:
-        """Stop what is left of the running gang and start it again with this placement."""
-        eviction = Eviction(job_id=gang.job_id, attempt=holder.attempt, cause=Cause.REPAIR)
+    def restart(self, gang: PendingGang, attempt: int, placement: GangPlacement, freed: Freed, grace_ms: int) -> None:
+        """Keep this placement for the gang until what is left of it has stopped, which frees `freed`, and its backoff
+        is over. `attempt`: the job's, as it is now."""
+        eviction = Eviction(job_id=gang.job_id, attempt=attempt, cause=Cause.REPAIR)
         placement = replace(placement, evictions=(eviction,))
         self._plan.add(placement)
-        self._timeline.restart(gang, placement, holder.grace_ms)
+        self._timeline.restart(gang, placement, freed, grace_ms)
         self._count(gang, placement)
 
     def evict(self, victim: Victim) -> None:

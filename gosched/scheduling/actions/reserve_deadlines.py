@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 
 from gosched.scheduling.actions.reserve import Reserver
 from gosched.scheduling.actions.starter import Starter
@@ -38,12 +38,14 @@ class DeadlineReserver:
         self._reserver = reserver
         self._stumble = stumble
 
-    def reserve(self) -> dict[str, ReservedStart | None]:
+    def reserve(self, placed: Container[str] = ()) -> dict[str, ReservedStart | None]:
         """Return the new reserved start of each such gang; None: it starts in this plan. A gang that cannot meet its
-        deadline any more is withdrawn, and waits like any other."""
+        deadline any more is withdrawn, and waits like any other. `placed`: jobs that have a place already."""
         found: dict[str, ReservedStart | None] = {}
         for gang in self._view.pending:
             if not gang.deadline_promised or gang.joins or gang.job_id in self._view.reservations:
+                continue
+            if gang.job_id in placed:
                 continue
             try:
                 self._reserve(gang, found)

@@ -75,7 +75,8 @@ class CapacityTimeline:
         self._reserved_starts.record_start(gang, placement, ends)
         self._capacity_views.refresh(rows)
 
-    def restart(self, gang: PendingGang, placement: GangPlacement, grace_ms: int) -> None:
-        """Record a gang that runs, and starts again with this placement once all of it has stopped."""
-        self._release_profile.drop_releases({gang.job_id: ()})
-        self.fence(gang, placement, self._occupied().freed(self._occupied().tasks_of(gang.job_id)), grace_ms)
+    def restart(self, gang: PendingGang, placement: GangPlacement, freed: Freed, grace_ms: int) -> None:
+        """Record a gang that starts again with this placement. `freed`: what it still holds."""
+        if len(freed.rows):
+            self._release_profile.drop_releases({gang.job_id: ()})
+        self.fence(gang, placement, freed, grace_ms)

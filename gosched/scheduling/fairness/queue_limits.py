@@ -145,14 +145,18 @@ class QueueLimits:
             found.append(request.floor + extra)
         return tuple(found)
 
-    def may_restart(self, gang: PendingGang, placement: GangPlacement, held: Amounts, nodes: NodeColumns) -> bool:
-        """Return whether no limit is against a gang that gives back what it holds and starts again."""
+    def may_restart(
+        self, gang: PendingGang, placement: GangPlacement, held: Amounts, nodes: NodeColumns, *, runs: bool
+    ) -> bool:
+        """Return whether no limit is against a gang that gives back what it holds and starts again. `runs`: it counts
+        as a job that runs."""
         limits = self.limits_of(gang)
         charge = _whole_charge(limits, gang, placement, nodes)
         for limit in limits:
             left = dict(limit.used)
             add_to(left, held, -1)
-            if (limit.jobs and limit.running > limit.jobs) or beyond(left, charge, limit.ceiling):
+            running = limit.running + (not runs)
+            if (limit.jobs and running > limit.jobs) or beyond(left, charge, limit.ceiling):
                 return False
         return True
 

@@ -94,8 +94,18 @@ class FreeDevices:
 
     def has(self, wanted: Freed) -> bool:
         """Return whether all of it is free here."""
-        is_free = self.gpu_free[wanted.gpu_rows, wanted.gpus] >= wanted.gpu_millis
-        return bool(is_free.all()) and not any(self.cpus_owned[row] & mask for row, mask in wanted.cpus)
+        devices, places = np.unique(np.stack([wanted.gpu_rows, wanted.gpus]), axis=1, return_inverse=True)
+        needed = np.zeros(devices.shape[1], dtype=np.int64)
+        np.add.at(needed, places.reshape(-1), wanted.gpu_millis)
+        if (self.gpu_free[devices[0], devices[1]] < needed).any():
+            return False
+        owned: dict[int, int] = {}
+        for row, mask in wanted.cpus:
+            others = owned.get(row, self.cpus_owned[row])
+            if others & mask:
+                return False
+            owned[row] = others | mask
+        return True
 
     def put(self, rows: Rows) -> None:
         """Set the devices of these rows."""

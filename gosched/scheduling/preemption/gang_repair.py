@@ -1,8 +1,8 @@
-"""A gang that lost members with a node starts again where it ran: the others keep their nodes, the lost ones get new
-places in the same domain, and ranks follow the topology anew.
+"""A gang that broke starts again where it ran: each member goes back to its node and its devices where it can, for what
+it has there, such as a local checkpoint. The others get new places in the same domain.
 
 What the gang holds is not what it wants: it may have been scaled down, and tasks beyond that still stop. They end
-before the gang starts again, so their places count like those of the other members.
+before the gang starts again, so their places are as good as any.
 
 Invariant: a gang is repaired in place or not at all; one that cannot be waits for a placement like any other.
 """
@@ -17,79 +17,77 @@ from gosched.core.records.allocation import TaskPlacement
 from gosched.core.resources import MILLI
 from gosched.scheduling.backfill.capacity_views import RestrictedCapacity
 from gosched.scheduling.placement.feasibility import Feasibility
+from gosched.scheduling.placement.free_capacity import FreeCapacity
 from gosched.scheduling.placement.gang_placement import place
+from gosched.scheduling.snapshot.capacity_rows import Freed
 from gosched.scheduling.snapshot.occupancy import Occupied
-from gosched.scheduling.snapshot.running_gangs import Holding, RunningGang
-from gosched.scheduling.snapshot.task_requests import PendingGang, TaskRequest, replace_requests
-from gosched.scheduling.snapshot.view import BoolArray, NodeColumns
+from gosched.scheduling.snapshot.running_gangs import Holding
+from gosched.scheduling.snapshot.task_requests import PendingGang, replace_requests
+from gosched.scheduling.snapshot.view import NodeColumns, Repair
 
 
 def repaired(
-    gang: PendingGang,
-    holder: RunningGang,
-    occupied: Occupied[RunningGang],
-    base: RestrictedCapacity,
-    feasibility: Feasibility,
-    seed: int,
+    repair: Repair, freed: Freed, base: RestrictedCapacity, feasibility: Feasibility, seed: int
 ) -> GangPlacement | None:
-    """Return the gang's next placement; None: it does not fit in place."""
-    nodes = base.capacity.nodes
-    kept = [
-        _to_keep(holder, group, request, nodes, feasibility.choice(gang, request).allowed)
-        for group, request in enumerate(gang.requests)
-    ]
-    capacity = base.after(occupied.freed(occupied.tasks_of(gang.job_id)))
-    if staying := [held.rank for own in kept for held in own]:
-        capacity.lose(occupied.freed(occupied.tasks_of(gang.job_id, staying)))
-    tasks = [
-        TaskPlacement(rank=rank, node_id=held.node_id, gpus=held.gpus, cpus=held.cpus)
-        for request, own in zip(gang.requests, kept, strict=True)
-        for rank, held in zip(request.ranks, own, strict=False)
-    ]
+    """Return the gang's next placement; None: it does not fit in place. `freed`: what it still holds."""
+    gang = repair.gang
+    capacity = base.after(freed)
+    kept = _kept(repair, capacity, base, feasibility)
+    if not kept and not len(freed.rows):
+        return None
+    tasks = [TaskPlacement(rank=h.rank, node_id=h.node_id, gpus=h.gpus, cpus=h.cpus) for h in kept]
     if missing := _missing(gang, kept):
         found = place(missing, capacity, feasibility.with_capacity(capacity), seed)
         if found is not None:
             tasks += found.tasks
         elif missing.tasks:
             return None
-    return GangPlacement(job_id=gang.job_id, attempt=gang.attempt, tasks=_renewed(gang, tasks, feasibility))
+    tasks.sort(key=lambda task: task.rank)
+    return GangPlacement(job_id=gang.job_id, attempt=gang.attempt, tasks=tuple(tasks))
 
 
-def _to_keep(
-    holder: RunningGang, group: int, request: TaskRequest, nodes: NodeColumns, allowed: BoolArray
-) -> list[Holding]:
-    """Return the places that the group keeps: no more than it wants tasks, those of the lowest ranks first, on nodes
-    that would take it now: taints and labels may have changed since it started."""
-    own = [held for held in holder.holdings if held.group == group]
-    return [held for held in own if _may_stay(held, holder, nodes, allowed)][: request.count]
+def _kept(repair: Repair, capacity: FreeCapacity, base: RestrictedCapacity, feasibility: Feasibility) -> list[Holding]:
+    """Take the places that members go back to from the capacity, and return them: those of members that are wanted, on
+    nodes that would take them now (taints and labels may have changed), where nobody else is meanwhile."""
+    nodes, gang = capacity.nodes, repair.gang
+    found: list[Holding] = []
+    for group, request in enumerate(gang.requests):
+        suits = feasibility.choice(gang, request).allowed.copy()
+        suits[base.closed] = False
+        wanted = dict.fromkeys(request.ranks)
+        own = [held for held in repair.holdings if held.group == group and held.rank in wanted]
+        found += [held for held in own if suits[nodes.rows([held.node_id])].any() and _are_there(held, repair, nodes)]
+    if not found:
+        return []
+    places = Occupied(nodes, [replace(repair, holdings=tuple(found))])
+    if capacity.has(whole := places.freed(places.tasks_of(repair.job_id))):
+        capacity.lose(whole)
+        return found
+    kept = []
+    for held in found:
+        one = places.freed(places.tasks_of(repair.job_id, [held.rank]))
+        if capacity.has(one):
+            capacity.lose(one)
+            kept.append(held)
+    return kept
 
 
-def _may_stay(held: Holding, holder: RunningGang, nodes: NodeColumns, allowed: BoolArray) -> bool:
-    """Return whether the node takes the task and none of the task's GPUs is bad."""
-    fits = bool(allowed[nodes.rows([held.node_id])].all())
-    return fits and len(held.gpus) == -(-holder.each[held.group].gpu_millis // MILLI)
+def _are_there(held: Holding, repair: Repair, nodes: NodeColumns) -> bool:
+    """Return whether these are as many devices as a task of the group has."""
+    gpus = -(-repair.each[held.group].gpu_millis // MILLI)
+    return len(held.gpus) == gpus and all(gpu < nodes.gpu_free.shape[1] for gpu in held.gpus)
 
 
-def _missing(gang: PendingGang, kept: Sequence[Sequence[Holding]]) -> PendingGang | None:
-    """Return the gang of the members that are to be placed beside those that stay. `kept`: the places of each group."""
-    requests = [
-        replace(request, ranks=request.ranks[len(own) :], floor=max(request.floor - len(own), 0))
-        for request, own in zip(gang.requests, kept, strict=True)
-        if len(own) < request.count
-    ]
+def _missing(gang: PendingGang, kept: Sequence[Holding]) -> PendingGang | None:
+    """Return the gang of the members that are to be placed beside those that go back."""
+    own = {held.rank: held.group for held in kept}
+    requests = []
+    for group, request in enumerate(gang.requests):
+        ranks = tuple([rank for rank in request.ranks if rank not in own])
+        floor = max(request.floor - sum(at == group for at in own.values()), 0)
+        if ranks:
+            requests.append(replace(request, ranks=ranks, floor=floor))
     if not requests:
         return None
-    placed = [(request.group, held.node_id) for request, own in zip(gang.requests, kept, strict=True) for held in own]
-    return replace(replace_requests(gang, tuple(requests)), placed=tuple(placed))
-
-
-def _renewed(gang: PendingGang, tasks: list[TaskPlacement], feasibility: Feasibility) -> tuple[TaskPlacement, ...]:
-    """Return the tasks with new ranks: neighbours in rank are neighbours in the tree of domains."""
-    nodes, position = feasibility.nodes, feasibility.topology.position
-    group_of = {rank: index for index, request in enumerate(gang.requests) for rank in request.ranks}
-    renewed: list[TaskPlacement] = []
-    for index, request in enumerate(gang.requests):
-        own = [task for task in tasks if group_of[task.rank] == index]
-        own.sort(key=lambda task: (int(position[nodes.row(task.node_id)]), task.gpus, task.rank))
-        renewed += [replace(task, rank=rank) for rank, task in zip(request.ranks, own, strict=False)]
-    return tuple(renewed)
+    placed = tuple([(gang.requests[held.group].group, held.node_id) for held in kept])
+    return replace(replace_requests(gang, tuple(requests)), placed=placed)

@@ -25,7 +25,10 @@ from gosched.core.events import (
     ReservationChanged,
     TaskChanged,
 )
+from gosched.core.features import FeatureLevel
 from gosched.core.limits import MAX_GPUS
+from gosched.core.preemption_rules import restarts_in_place
+from gosched.core.reasons import Reason
 from gosched.core.records.fence import Fence
 from gosched.core.records.job import Job, JobIntent, JobState
 from gosched.core.records.node import Node, NodeState
@@ -39,9 +42,9 @@ from gosched.scheduling.snapshot.by_groups import ByGroups, Groups
 from gosched.scheduling.snapshot.columns import AMOUNTS, DEVICES, Column, vector
 from gosched.scheduling.snapshot.devices import device_columns, device_columns_of_one
 from gosched.scheduling.snapshot.label_counts import LabelCounts
-from gosched.scheduling.snapshot.running_gangs import RunningGang, running_gang
+from gosched.scheduling.snapshot.running_gangs import RunningGang, places_of, running_gang
 from gosched.scheduling.snapshot.task_requests import PendingGang, pending_gang
-from gosched.scheduling.snapshot.view import GPU_MODEL, FencedCharge, FreedSoon, NodeColumns, TaskKind, View
+from gosched.scheduling.snapshot.view import GPU_MODEL, FencedCharge, FreedSoon, NodeColumns, Repair, TaskKind, View
 
 JOBS_AT_ONCE = 1000  # of a reset, between two signs of work
 
@@ -61,7 +64,7 @@ class ViewBuilder:
         self._live: dict[str, Counter[TaskKind]] = {}  # equal ones are one object
         self._workload: Counter[TaskKind] = Counter()  # of the live jobs
         self._holders: dict[str, RunningGang] = {}
-        self._repairs: dict[str, PendingGang] = {}
+        self._repairs: dict[str, Repair] = {}
         self._changed_jobs: dict[str, None] = {}  # jobs whose tasks or fence changed since the newest view
         #: Ids of jobs and nodes that are not in the view as they should be, each with the exception.
         self.faults: dict[str, Exception] = {}
@@ -330,12 +333,17 @@ class ViewBuilder:
 
     def _refresh_holder(self, state: ClusterState, job_id: str) -> None:
         job = state.jobs.get(job_id)
-        gang = running_gang(state, job) if job is not None and not job.state.is_final else None
-        if job is None or gang is None:
+        if job is None or job.state.is_final:
             return
-        self._holders[job_id] = gang
-        if gang.lost_member and gang.is_stopping and job_id not in state.fences:
-            self._repairs[job_id] = pending_gang(next_attempt(job))
+        if gang := running_gang(state, job):
+            self._holders[job_id] = gang
+        if job_id not in state.fences and restarts_in_place(job) and _is_known(state, job):
+            self._repairs[job_id] = Repair(
+                gang=pending_gang(job if job.state is JobState.PENDING else next_attempt(job)),
+                attempt=job.attempt,
+                each=tuple([group.resources for group in job.spec.groups]),
+                holdings=places_of(state, job),
+            )
 
     def _refresh_gangs(self, state: ClusterState, job_ids: Iterable[str]) -> None:
         for job_id in job_ids:
@@ -377,6 +385,12 @@ def _holders_on(state: ClusterState, node_id: str) -> dict[str, None]:
     """Return the jobs with a place or a fence on the node: their GPUs may be bad now, or good again."""
     held = [state.allocations[a].job_id for a in state.node_allocations.get(node_id, ())]
     return dict.fromkeys([*held, *state.fenced.placements.get(node_id, ())])
+
+
+def _is_known(state: ClusterState, job: Job) -> bool:
+    """Return whether all masters take such a repair: those of the release before know lost nodes alone."""
+    lost = job.state is JobState.RUNNING and job.intent is JobIntent.RESTART and job.reason == Reason.NODE_LOST
+    return lost or state.feature_level >= FeatureLevel.BOUNDED
 
 
 def next_attempt(job: Job) -> Job:

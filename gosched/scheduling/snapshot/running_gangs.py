@@ -8,8 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from gosched.core.preemption_rules import may_restart
-from gosched.core.reasons import Reason
+from gosched.core.preemption_rules import may_restart, restarts_in_place
 from gosched.core.records.allocation import Allocation
 from gosched.core.records.fence import Fence
 from gosched.core.records.job import Job, JobIntent, JobState
@@ -79,8 +78,6 @@ class RunningGang:
     span_ms: int
     #: Whether its tasks are being stopped already.
     is_stopping: bool
-    #: Whether it restarts at once because a node was lost.
-    lost_member: bool
     #: Whether it holds only a fence, and no place yet.
     fenced: bool
 
@@ -120,8 +117,9 @@ def running_gang(state: ClusterState, job: Job) -> RunningGang | None:
     groups = {group.name: index for index, group in enumerate(job.spec.groups)}
     tasks = [task for task in state.tasks_of(job) if task.state.is_active] if job.active else []
     held = [(task, state.allocations[task.allocation_id]) for task in tasks]
-    lost_member = job.intent is JobIntent.RESTART and job.reason == Reason.NODE_LOST
-    if job.intent is JobIntent.RUN or lost_member:  # what is evicted alone belongs to the fence that it is evicted for
+    if job.intent is JobIntent.RUN or restarts_in_place(
+        job
+    ):  # what is evicted alone belongs to the fence that it is evicted for
         own = ("", job.id)
         held = [(task, allocation) for task, allocation in held if allocation.evicted_for_fence in own]
     holdings = [_holding(state, task, allocation, groups[task.group]) for task, allocation in held]
@@ -156,9 +154,23 @@ def running_gang(state: ClusterState, job: Job) -> RunningGang | None:
         deadline_ms=job.deadline_ms if job.deadline_promised else 0,
         span_ms=spec.span_ms,
         is_stopping=job.intent is not JobIntent.RUN,
-        lost_member=lost_member and not job.held,
         fenced=fenced,
     )
+
+
+def places_of(state: ClusterState, job: Job) -> tuple[Holding, ...]:
+    """Return where the attempt of a gang that starts again stood, or stands, by rank: on nodes that may be gone by now,
+    without what it has given to others."""
+    found = []
+    rank = 0
+    for group, spec in enumerate(job.spec.groups):
+        for task in state.tasks_of(job)[rank : rank + spec.count]:
+            held = state.allocations.get(task.allocation_id) if task.state.is_active else None
+            given = held is not None and held.evicted_for_fence not in ("", job.id)
+            if task.node_id and task.state is not TaskState.LOST and not given:
+                found.append(Holding(task.rank, group, task.node_id, task.gpus, task.cpus, ""))
+        rank += spec.count
+    return tuple(found)
 
 
 def _surplus(job: Job, active: list[Task]) -> tuple[int, ...]:

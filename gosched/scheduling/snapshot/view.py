@@ -25,7 +25,7 @@ from gosched.core.sharing import BUILT_IN, Amounts
 from gosched.core.spec.placement_rules import Affinity, Taint
 from gosched.scheduling.snapshot.columns import Column
 from gosched.scheduling.snapshot.labels import NO_VALUE, BoolArray, IntArray, LabelColumns
-from gosched.scheduling.snapshot.running_gangs import RunningGang
+from gosched.scheduling.snapshot.running_gangs import Holding, RunningGang
 from gosched.scheduling.snapshot.task_requests import PendingGang
 
 T = TypeVar("T")
@@ -197,6 +197,24 @@ class FreedSoon(NamedTuple):
     gpus: Mapping[int, int]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repair:
+    """A gang that broke and starts again, where it ran as far as that can be."""
+
+    #: As it asks, or will ask, to be placed.
+    gang: PendingGang
+    #: The job's, as it is now.
+    attempt: int
+    #: What a task of each group holds.
+    each: tuple[Resources, ...]
+    #: Where it stood, by rank.
+    holdings: tuple[Holding, ...]
+
+    @property
+    def job_id(self) -> str:
+        return self.gang.job_id
+
+
 class FencedCharge(NamedTuple):
     """What a fence will hold once it has become a start, by resource name."""
 
@@ -247,8 +265,8 @@ class View:
     fences: tuple[FencedCharge, ...] = ()
     #: What tasks hold that are evicted alone, for a fence, by queue: their gangs run on.
     evicted_alone: tuple[tuple[str, Mapping[str, int]], ...] = ()
-    #: Gangs that lost a member with a node and are about to start again, as they will ask to be placed.
-    repairs: tuple[PendingGang, ...] = ()
+    #: Gangs that broke and start again.
+    repairs: tuple[Repair, ...] = ()
     #: By job id.
     reservations: Mapping[str, Reservation] = field(default_factory=dict)
     windows: tuple[Window, ...] = ()

@@ -948,20 +948,22 @@ class TaskPlacement(_message.Message):
     def __init__(self, rank: _Optional[int] = ..., node_id: _Optional[str] = ..., gpus: _Optional[_Iterable[int]] = ..., cpus: _Optional[str] = ...) -> None: ...
 
 class Fence(_message.Message):
-    __slots__ = ("job_id", "attempt", "tasks", "made_at_ms", "until_ms", "by_ms")
+    __slots__ = ("job_id", "attempt", "tasks", "made_at_ms", "until_ms", "by_ms", "not_before_ms")
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     TASKS_FIELD_NUMBER: _ClassVar[int]
     MADE_AT_MS_FIELD_NUMBER: _ClassVar[int]
     UNTIL_MS_FIELD_NUMBER: _ClassVar[int]
     BY_MS_FIELD_NUMBER: _ClassVar[int]
+    NOT_BEFORE_MS_FIELD_NUMBER: _ClassVar[int]
     job_id: str
     attempt: int
     tasks: _containers.RepeatedCompositeFieldContainer[TaskPlacement]
     made_at_ms: int
     until_ms: int
     by_ms: int
-    def __init__(self, job_id: _Optional[str] = ..., attempt: _Optional[int] = ..., tasks: _Optional[_Iterable[_Union[TaskPlacement, _Mapping]]] = ..., made_at_ms: _Optional[int] = ..., until_ms: _Optional[int] = ..., by_ms: _Optional[int] = ...) -> None: ...
+    not_before_ms: int
+    def __init__(self, job_id: _Optional[str] = ..., attempt: _Optional[int] = ..., tasks: _Optional[_Iterable[_Union[TaskPlacement, _Mapping]]] = ..., made_at_ms: _Optional[int] = ..., until_ms: _Optional[int] = ..., by_ms: _Optional[int] = ..., not_before_ms: _Optional[int] = ...) -> None: ...
 
 class Share(_message.Message):
     __slots__ = ("group", "node_id", "count")

@@ -6,8 +6,9 @@ Everything goes through the real state machine, which must take the plan whole.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from textwrap import dedent
+from typing import Any
 
 from gosched.core.commands.cluster import PassTime, SetQueues, SetQuotas, SetWindow
 from gosched.core.commands.command import Body, Command
@@ -145,6 +146,25 @@ class World:
         self.do(SubmitJob(job_id=name, spec=spec))
         if runs and starts:
             self._start(words, 0)
+
+    def start(self, text: str, **more: Any) -> None:
+        """Submit such a job, with these fields of its spec, and start it."""
+        words = text.split()
+        spec = notation.job(words[: words.index("on")], next(iter(self.state.queues)))
+        self.jobs[words[0]] = replace(spec, **more)
+        self.do(SubmitJob(job_id=words[0], spec=self.jobs[words[0]]))
+        self.go("0s")
+        self._start(words, 0)
+
+    def run(self, job_id: str) -> None:
+        """All of its tasks run."""
+        for task in self.state.tasks_of(self.state.jobs[job_id]):
+            self.report(task.allocation_id, TaskState.RUNNING)
+
+    def fail(self, job_id: str, rank: int) -> None:
+        """Its task of the rank fails."""
+        task = self.state.tasks_of(self.state.jobs[job_id])[rank]
+        self.report(task.allocation_id, TaskState.FAILED)
 
     def plan(self, policy: Policy, now_ms: int | None = None) -> Plan:
         now = self.state.clock_ms if now_ms is None else now_ms
