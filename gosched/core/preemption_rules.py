@@ -23,9 +23,15 @@ def may_restart(job: Job, cause: RetryCause) -> bool:
     if job.spec.gang.on_member_failure is MemberFailure.FAIL_JOB or cause not in policy.when:
         return False
     if cause is RetryCause.FAILED:
-        return job.restarts < policy.max_restarts
+        return job.restarts + job.member_restarts < policy.max_restarts
     free_restarts = job.attempt - 1 - job.restarts
     return policy.max_restarts > 0 and free_restarts < MAX_FREE_RESTARTS
+
+
+def rejoins_in_place(job: Job) -> bool:
+    """Return whether members of a gang that goes on have failed, and start again, each where it ran if it can."""
+    runs = job.state is JobState.RUNNING and job.intent is JobIntent.RUN and not job.frozen
+    return runs and job.may_join > 0 and job.not_before_ms > job.placed_at_ms
 
 
 def restarts_in_place(job: Job) -> bool:

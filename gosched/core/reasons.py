@@ -127,6 +127,7 @@ class WaitReason(StrEnum):
     DEPENDENCY = "DEPENDENCY"
     FENCE = "FENCE"
     HELD = "HELD"
+    NOT_RETRIED = "NOT_RETRIED"  # members of a gang that goes on have failed, and are not started again
     SCHEDULE = "SCHEDULE"
     STOPPING = "STOPPING"
     SUSPENDED = "SUSPENDED"

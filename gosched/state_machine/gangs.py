@@ -11,6 +11,8 @@ from gosched.core.commands.nodes import TaskReport
 from gosched.core.events import Event, JobChanged, JobUpdated
 from gosched.core.features import FeatureLevel
 from gosched.core.limits import (
+    AFTERMATH_MS,
+    AGAIN_BACKOFF_MS,
     MAX_BACKOFF_MS,
     MAX_FREE_RESTARTS,
     MAX_UNDELIVERED_BACKOFF_MS,
@@ -26,6 +28,7 @@ from gosched.core.state.cluster_state import ClusterState
 from gosched.state_machine.changes import change_job, change_task
 
 _MAX_DOUBLINGS = 20
+_AFTER_LOSS = ", after a node of the gang was lost"
 _LOST_ORDER = "it was stopped by an order that is newer than the restored state"
 _WITH_NODE = (Reason.NODE_LOST, Reason.DISCONNECTED, Reason.NODE_REBOOTED, Reason.SUPERVISOR_LOST)
 _IN_PLACE = (TaskState.PLACED, TaskState.STARTING, TaskState.RUNNING, TaskState.SUCCEEDED)
@@ -141,7 +144,7 @@ def is_of_lost_order(state: ClusterState, job: Job, ended: Task | TaskReport) ->
 def wait_for_another_place(state: ClusterState, events: list[Event], ended: Task) -> None:
     """Let an elastic task that lost its place wait for another, while its job runs on."""
     job = state.jobs[ended.job_id]
-    change_task(state, events, ended, _fresh(ended, ended.attempt, ended.moves + 1))
+    change_task(state, events, ended, _fresh(state, ended, ended.attempt, ended.moves + 1))
     state.put_job(replace(job, failed=job.failed - ended.state.is_failure, unplaced=job.unplaced + 1))
 
 
@@ -166,7 +169,7 @@ def _is_done(state: ClusterState, job: Job) -> bool:
 
 def _goes_on(state: ClusterState, events: list[Event], job: Job) -> bool:
     """Return whether the gang goes on without the members that it has lost, since each group still has its floor. Those
-    whose node was lost wait for another place then."""
+    whose node was lost wait for another place then, and so do those that failed, as far as `retry` allows."""
     if job.spec.gang.on_member_failure is not MemberFailure.CONTINUE:
         return False
     tasks = state.tasks_of(job)
@@ -175,25 +178,50 @@ def _goes_on(state: ClusterState, events: list[Event], job: Job) -> bool:
         if sum(task.state in _IN_PLACE for task in tasks[first : first + group.count]) < group.floor:
             return False
         first += group.count
+    is_known = state.feature_level >= FeatureLevel.BOUNDED
+    if is_known and any(_went_with_its_node(task) for task in tasks):
+        state.put_job(replace(job, lost_at_ms=state.clock_ms))
     for task in tasks:
         if task.state is TaskState.LOST:
             wait_for_another_place(state, events, task)
+        elif task.state is TaskState.FAILED and is_known:
+            _retry_member(state, events, task)
     return True
+
+
+def _retry_member(state: ClusterState, events: list[Event], failed: Task) -> None:
+    job = state.jobs[failed.job_id]
+    cause = _cause(state, job, failed)
+    if not may_restart(job, cause):
+        return
+    counts = cause is RetryCause.FAILED
+    first_ms = job.spec.retry.backoff_ms if counts else min(failed.moves, 1) * AGAIN_BACKOFF_MS
+    later_ms = state.clock_ms + _doubled(first_ms, failed.moves)
+    state.put_job(replace(job, member_restarts=job.member_restarts + counts, not_before_ms=later_ms))
+    wait_for_another_place(state, events, failed)
+
+
+def _cause(state: ClusterState, job: Job, failed: Task) -> RetryCause:
+    """Return what made a member fail: shortly after the loss of a node it is that."""
+    if failed.state is TaskState.LOST or 0 < job.lost_at_ms >= state.clock_ms - AFTERMATH_MS:
+        return RetryCause.NODE_LOST
+    return RetryCause.FAILED
 
 
 def _member_failed(state: ClusterState, events: list[Event], job: Job, task: Task) -> None:
     evicted = is_of_lost_order(state, job, task)
-    cause = RetryCause.NODE_LOST if task.state is TaskState.LOST else RetryCause.FAILED
-    cause = RetryCause.PREEMPTED if evicted else cause
+    cause = RetryCause.PREEMPTED if evicted else _cause(state, job, task)
     again = _may_be_placed_again(job) if _is_nodes_fault(state, task) else may_restart(job, cause)
     judged = cause is RetryCause.FAILED and state.feature_level >= FeatureLevel.BOUNDED
+    after_loss = cause is RetryCause.NODE_LOST and task.state is TaskState.FAILED
+    how = task.detail or _how_it_ended(task)
     job = replace(
         job,
         intent=restart_intent(job) if again else JobIntent.FAIL,
         restarts=job.restarts + (again and cause is RetryCause.FAILED),
         preemptions=job.preemptions + (again and evicted),
-        reason=task.reason or Reason.TASK_FAILED,
-        detail=f"task {task.group}/{task.index}: {_LOST_ORDER if evicted else task.detail or _how_it_ended(task)}",
+        reason=Reason.NODE_LOST if after_loss else task.reason or Reason.TASK_FAILED,
+        detail=f"task {task.group}/{task.index}: {_LOST_ORDER if evicted else how}{_AFTER_LOSS * after_loss}",
         exit_code=None if again or evicted else task.exit_code,
         not_before_ms=state.clock_ms + _backoff_ms(state, job, task) if again and not evicted else 0,
         failed_at_ms=state.clock_ms if judged else 0,
@@ -254,9 +282,7 @@ def _next_attempt(state: ClusterState, events: list[Event], job: Job) -> None:
     """Begin the next attempt. Only a failure has set `not_before_ms`: a job that was stopped by others starts again as
     soon as there is capacity."""
     for task in state.tasks_of(job):
-        fresh = _fresh(task, job.attempt + 1, 0)
-        if state.feature_level >= FeatureLevel.BOUNDED:  # where it may start again
-            fresh = replace(fresh, gpus=task.gpus, cpus=task.cpus)
+        fresh = _fresh(state, task, job.attempt + 1, 0)
         if task.state is TaskState.PENDING:  # an elastic one that never got a place
             state.put_task(fresh)
         else:
@@ -274,11 +300,14 @@ def _next_attempt(state: ClusterState, events: list[Event], job: Job) -> None:
         port=0,
         scaled_to=0 if job.spec.gang.initial_tasks else job.scaled_to,
         failed_at_ms=0,
+        lost_at_ms=0,
     )
     change_job(state, events, job, waiting)
 
 
-def _fresh(task: Task, attempt: int, moves: int) -> Task:
+def _fresh(state: ClusterState, task: Task, attempt: int, moves: int) -> Task:
+    """Return the task as it waits for its next start, best where it was."""
+    is_known = state.feature_level >= FeatureLevel.BOUNDED  # to all masters
     return Task(
         id=task.id,
         job_id=task.job_id,
@@ -288,6 +317,8 @@ def _fresh(task: Task, attempt: int, moves: int) -> Task:
         attempt=attempt,
         allocation_id=task.allocation_id,
         node_id=task.node_id,
+        gpus=task.gpus if is_known else (),
+        cpus=task.cpus if is_known else "",
         moves=moves,
     )
 
@@ -295,12 +326,15 @@ def _fresh(task: Task, attempt: int, moves: int) -> Task:
 def _backoff_ms(state: ClusterState, job: Job, failed: Task) -> int:
     """Return the backoff, which doubles with each attempt that was not preempted, up to MAX_BACKOFF_MS or what the user
     asked for, whichever is more. There is none after the loss of a node that had started the task."""
-    first = job.spec.retry.backoff_ms
-    doublings = min(job.attempt - 1 - job.preemptions, _MAX_DOUBLINGS)
-    wanted = min(first << doublings, max(first, MAX_BACKOFF_MS))
+    times = job.attempt - 1 - job.preemptions
+    wanted = _doubled(job.spec.retry.backoff_ms, times)
     if not _is_undelivered(state, failed):
         return 0 if state.feature_level >= FeatureLevel.BOUNDED and _went_with_its_node(failed) else wanted
-    return max(wanted, min(UNDELIVERED_BACKOFF_MS << doublings, MAX_UNDELIVERED_BACKOFF_MS))
+    return max(wanted, min(UNDELIVERED_BACKOFF_MS << min(times, _MAX_DOUBLINGS), MAX_UNDELIVERED_BACKOFF_MS))
+
+
+def _doubled(first_ms: int, times: int) -> int:
+    return min(first_ms << min(times, _MAX_DOUBLINGS), max(first_ms, MAX_BACKOFF_MS))
 
 
 def _went_with_its_node(task: Task) -> bool:

@@ -110,7 +110,8 @@ def _repair_problem(state: ClusterState, job: Job, gang: GangPlacement) -> str:
         return f"the job's next attempt is not before {begins}: its places are not kept for so long"
     if _may_be_repaired(state, job, gang.attempt):
         return ""
-    return f"the job is {job.state.name} at attempt {job.attempt}: not a gang that broke and starts again"
+    broke = "broke" if state.feature_level >= FeatureLevel.BOUNDED else "lost a node"
+    return f"the job is {job.state.name} at attempt {job.attempt}: not a gang that {broke} and starts again"
 
 
 def _may_be_repaired(state: ClusterState, job: Job, attempt: int) -> bool:

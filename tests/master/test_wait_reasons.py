@@ -14,6 +14,7 @@ from gosched.core.records.node import Node
 from gosched.core.resources import Resources
 from gosched.core.spec.array import Array
 from gosched.core.spec.dependency import Condition, Dependency
+from gosched.core.spec.policies import RetryCause, RetryPolicy
 from gosched.core.state.cluster_state import ClusterState
 from gosched.master.jobs.wait_reasons import wait_reason
 from tests.master.harness import spec
@@ -43,6 +44,18 @@ def test_a_job_that_the_planner_looks_at_that_runs_or_that_ended_has_none() -> N
     for state_ in (JobState.PENDING, JobState.RUNNING, JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED):
         assert wait_reason(state, job("a", state=state_)) is None
     assert wait_reason(state, job("a", state=JobState.SUCCEEDED, held=True)) is None
+
+
+def test_a_gang_that_goes_on_without_failed_members_says_why_they_do_not_start_again() -> None:
+    retry = RetryPolicy(max_restarts=2, when=(RetryCause.FAILED,))
+    state, running = ClusterState(), {"state": JobState.RUNNING}
+    one = job("a", failed=1, spec=replace(spec("a"), retry=retry), member_restarts=2, **running)
+    assert told(state, one) == (
+        "NOT_RETRIED",
+        "1 of its tasks has failed and is not started again: retry.max is 2, and so often members have been;"
+        " the others run on",
+    )
+    assert "retry.when does not name failed" in told(state, job("a", failed=2, **running))[1]
 
 
 def test_a_held_and_a_suspended_job_say_what_to_do() -> None:

@@ -8,7 +8,7 @@ from gosched.core.commands.nodes import LabelNode
 from gosched.core.records.job import JobIntent, JobState
 from gosched.core.records.tenant import Quota
 from gosched.core.spec.placement_rules import Taint
-from gosched.core.spec.policies import RetryCause, RetryPolicy
+from gosched.core.spec.policies import GangPolicy, MemberFailure, RetryCause, RetryPolicy
 from gosched.scheduling import Policy
 from tests.scheduling.support.notation import NOW_MS, duration
 from tests.scheduling.support.tables import World, begin
@@ -187,6 +187,19 @@ def test_a_repaired_gang_goes_back_to_its_own_gpus() -> None:
     world.fail("gang", 0)
     world.stop()
     world.expect("gang a[1,3] b[0,2]")
+
+
+def test_a_member_of_a_gang_that_goes_on_starts_again_where_it_ran_before_others_get_its_place() -> None:
+    world = begin(NODES)
+    goes_on = GangPolicy(min_tasks=1, on_member_failure=MemberFailure.CONTINUE)
+    retry = RetryPolicy(max_restarts=3, backoff_ms=5000, when=FAILS)
+    world.start("gang : 1..2x 4cpu  on b c", retry=retry, gang=goes_on)
+    world.fail("gang", 1)
+    world.expect("gang BACKOFF")
+    world.submit(["later", "priority=9", ":", "4x", "4cpu"])
+    world.go("5s")
+    world.expect("gang c\nlater INSUFFICIENT")
+    assert (nodes_of(world, "gang"), world.state.jobs["gang"].attempt) == (["b", "c"], 1)
 
 
 def test_a_gang_without_a_rule_is_repaired_with_any_node() -> None:

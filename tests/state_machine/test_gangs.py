@@ -7,6 +7,7 @@ from gosched.core.commands.nodes import ReportTasks, TaskReport
 from gosched.core.events import JobChanged, TaskChanged
 from gosched.core.features import FeatureLevel
 from gosched.core.limits import (
+    AFTERMATH_MS,
     MAX_BACKOFF_MS,
     MAX_FREE_RESTARTS,
     MAX_UNDELIVERED_BACKOFF_MS,
@@ -286,12 +287,52 @@ def test_one_failure_more_than_the_minimum_bears_fails_the_gang(c):
 
 
 def test_below_its_minimum_a_gang_that_continues_restarts_as_its_policy_says(c):
-    continuing(c, retry=RetryPolicy(max_restarts=1, when=(RetryCause.FAILED,)))
+    continuing(c, retry=RetryPolicy(max_restarts=3, when=(RetryCause.FAILED,)))
     for rank in range(3):
         c.report("j1", rank, T.FAILED, 3)
+    assert c.task_states("j1") == [T.PENDING, T.PENDING, T.FAILED, T.STOPPING]
     c.report("j1", 3, T.KILLED)
-    assert (c.job("j1").state, c.job("j1").restarts) == (JobState.PENDING, 1)
+    job = c.job("j1")
+    assert (job.state, job.attempt, job.restarts, job.member_restarts) == (JobState.PENDING, 2, 1, 2)
     assert c.task_states("j1") == [T.PENDING] * 4
+
+
+def test_a_member_that_failed_starts_again_while_the_others_run_on(c):
+    retry = RetryPolicy(max_restarts=2, backoff_ms=1000, when=(RetryCause.FAILED,))
+    continuing(c, retry=retry)
+    for restarts, wait_ms in ((1, 1000), (2, 2000)):
+        c.report("j1", 0, T.FAILED, 3)
+        job, task = c.job("j1"), c.tasks("j1")[0]
+        assert (job.member_restarts, job.attempt, job.failed, job.unplaced) == (restarts, 1, 0, 1)
+        assert (task.state, task.node_id, task.moves) == (T.PENDING, "n1", restarts)
+        assert job.not_before_ms == c.state.clock_ms + wait_ms
+        assert "waits another" in c.refused(gang(job, "n1", ranks=[0]))
+        c.accept(Noop(), at_ms=job.not_before_ms)
+        assert c.plan(gang(job, "n1", ranks=[0])) == ()
+    c.report("j1", 0, T.FAILED, 3)
+    assert (c.tasks("j1")[0].state, c.job("j1").intent) == (T.FAILED, JobIntent.RUN)
+
+
+def test_what_members_fail_at_after_the_loss_of_a_node_is_put_down_to_it(c):
+    continuing(c, retry=RetryPolicy(max_restarts=1, when=(RetryCause.NODE_LOST,)))
+    c.report("j1", 0, T.FAILED, 3)  # at once, and their masters hear of the node later
+    assert c.task_states("j1")[0] is T.FAILED
+    c.die("n2")
+    assert c.task_states("j1") == [T.PENDING, T.RUNNING, T.RUNNING, T.PENDING]
+    c.report("j1", 1, T.FAILED, 3)  # by a time limit of their own
+    job = c.job("j1")
+    assert (job.intent, job.restarts, job.reason) == (JobIntent.RESTART, 0, Reason.NODE_LOST)
+    assert job.detail == "task worker/1: exit code 3, after a node of the gang was lost"
+
+
+def test_a_failure_long_after_the_loss_of_a_node_is_the_jobs_own(c):
+    continuing(c, retry=RetryPolicy(max_restarts=1, when=(RetryCause.NODE_LOST,)))
+    c.die("n2")
+    c.accept(Noop(), at_ms=c.state.clock_ms + AFTERMATH_MS + 1)
+    c.report("j1", 1, T.FAILED, 3)
+    assert (c.job("j1").intent, c.task_states("j1")[1]) == (JobIntent.RUN, T.FAILED)
+    c.report("j1", 2, T.FAILED, 3)
+    assert c.job("j1").intent is JobIntent.FAIL
 
 
 def test_members_that_succeeded_count_towards_the_minimum(c):

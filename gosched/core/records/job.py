@@ -143,6 +143,10 @@ class Job:
     end_known_at_ms: int = added(0, 3)
     #: When a member's failure ended this attempt; 0: none has, or a node's loss explains it.
     failed_at_ms: int = added(0, 4)
+    #: When this attempt last lost a member with its node, and went on; 0: never.
+    lost_at_ms: int = added(0, 4)
+    #: Starts of single members that followed a failure of their own, while the gang went on.
+    member_restarts: int = added(0, 4)
 
     @property
     def deadline_ms(self) -> int:

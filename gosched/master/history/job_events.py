@@ -17,8 +17,9 @@ from gosched.core.events import (
     WaitReasonNoted,
 )
 from gosched.core.outcome import Accepted
+from gosched.core.preemption_rules import restarts_in_place
 from gosched.core.reasons import Reason
-from gosched.core.records.job import Job, JobState
+from gosched.core.records.job import Job, JobIntent, JobState
 from gosched.core.state.cluster_state import ClusterState
 from gosched.master.base.clock import utc
 from gosched.master.history.draft import Draft, JobTasks
@@ -107,8 +108,12 @@ def evicted(state: ClusterState, event: JobEvicted) -> Draft:
 def fence_changed(state: ClusterState, event: FenceChanged) -> Iterator[Draft]:
     job = state.jobs.get(event.job_id)
     nodes = listed([node_name(state, node) for node in event.node_ids])
+    if job is not None and job.intent is JobIntent.FAIL:  # its places were kept in case a lost node turns out to be why
+        return
     if event.made:
         line = f"it starts on {nodes} once its victims have ended"
+        if (fence := state.fences.get(event.job_id)) is not None and job is not None and restarts_in_place(job):
+            line = f"its places on {nodes} are kept for attempt {fence.attempt}"
         yield Draft(Kind.JOB_FENCED, line, job=job, job_id=event.job_id)
     elif event.why:
         line = f"it does not start on {nodes} after all: {event.why}"

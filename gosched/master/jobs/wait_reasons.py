@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from gosched.core.reasons import WaitReason
 from gosched.core.records.job import Job, JobIntent, JobState
 from gosched.core.spec.dependency import Condition, Dependency
+from gosched.core.spec.policies import RetryCause
 from gosched.core.state.cluster_state import ClusterState
 from gosched.core.state.job_names import name_beside
 from gosched.master.base.clock import utc
@@ -20,7 +21,7 @@ _CONDITIONS = {Condition.SUCCESS: "must succeed", Condition.FAILURE: "must fail"
 
 
 def wait_reason(state: ClusterState, job: Job) -> tuple[WaitReason, str] | None:
-    """Return a code and one line; None for a job that the planner looks at, that runs on, or that has ended."""
+    """Return a code and one line; None for a job that the planner looks at, that runs on whole, or that has ended."""
     name = job.spec.name
     if job.state.is_final:
         return None
@@ -32,6 +33,8 @@ def wait_reason(state: ClusterState, job: Job) -> tuple[WaitReason, str] | None:
         return _of_parent(state, job)
     if job.intent is not JobIntent.RUN:
         return WaitReason.STOPPING, f"{job.active} of its tasks still {'has' if job.active == 1 else 'have'} to stop"
+    if job.state is JobState.RUNNING and job.failed and job.intent is JobIntent.RUN:
+        return WaitReason.NOT_RETRIED, _not_retried(job)
     if job.state is not JobState.PENDING and not job.spec.is_parent:
         return None
     if job.held:
@@ -41,6 +44,14 @@ def wait_reason(state: ClusterState, job: Job) -> tuple[WaitReason, str] | None:
     if job.id in state.fences:
         return WaitReason.FENCE, _of_fence(state, job.id)
     return None
+
+
+def _not_retried(job: Job) -> str:
+    count = "1 of its tasks has" if job.failed == 1 else f"{job.failed} of its tasks have"
+    why = f"retry.max is {job.spec.retry.max_restarts}, and so often members have been"
+    if RetryCause.FAILED not in job.spec.retry.when:
+        why = "retry.when does not name failed"
+    return f"{count} failed and {'is' if job.failed == 1 else 'are'} not started again: {why}; the others run on"
 
 
 def _of_parent(state: ClusterState, job: Job) -> tuple[WaitReason, str]:
@@ -71,6 +82,9 @@ def _of_fence(state: ClusterState, job_id: str) -> str:
             if allocation.evicted_for_fence == job_id:
                 victims[_name_of(state.jobs[allocation.job_id], state.jobs[job_id])] = None
     names = [state.nodes[node].name for node in nodes]
+    begins_ms = state.fences[job_id].not_before_ms
+    if begins_ms > state.clock_ms and not victims:
+        return f"it starts again on {_listed(names)} at {utc(begins_ms)}, after its backoff; its places there are kept"
     leaving = f"once its victims have ended ({_listed(list(victims))})" if victims else "once the last victim has ended"
     return f"it starts on {_listed(names)} {leaving}: {_tasks(state.fenced.awaited.get(job_id, 0))} left"
 

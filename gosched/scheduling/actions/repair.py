@@ -62,27 +62,25 @@ class GangRepairer:
 
     def _is_due(self, repair: Repair) -> bool:
         gang = repair.gang
-        if gang.not_before_ms > self._now_ms + MAX_KEPT_BACKOFF_MS or gang.job_id in self._view.reservations:
+        most_ms = 0 if gang.joins else MAX_KEPT_BACKOFF_MS
+        if gang.not_before_ms > self._now_ms + most_ms or gang.job_id in self._view.reservations:
             return False
-        return self._stops(gang.job_id) or self._now_ms <= gang.not_before_ms + gang.grace_ms + FIRST_MS
-
-    def _stops(self, job_id: str) -> bool:
-        return job_id in self._view.holders
+        return repair.stops or self._now_ms <= gang.not_before_ms + gang.grace_ms + FIRST_MS
 
     def _repair(self, repair: Repair) -> bool:
         gang, view = repair.gang, self._view
         rest_ms = max(gang.not_before_ms - self._now_ms, 0)
         base = self._capacity_views.avoiding_reserved_nodes(gang, max(self._budget.longest_grace_ms, rest_ms))
         occupied = self._occupants()
-        stops = self._stops(gang.job_id)
-        own = occupied.tasks_of(gang.job_id) if stops else np.zeros(len(occupied), dtype=np.bool_)
+        holder = view.holders[gang.job_id] if repair.stops else None
+        own = occupied.tasks_of(gang.job_id) if holder else np.zeros(len(occupied), dtype=np.bool_)
         freed = occupied.freed(own)
         placement = repaired(repair, freed, base, self._feasibility, self._seed)
-        held = view.holders[gang.job_id].charge() if stops else {}
-        if placement is None or not self._limits.may_restart(gang, placement, held, view.nodes, runs=stops):
+        held, runs = holder.charge() if holder else {}, repair.stops or gang.joins
+        if placement is None or not self._limits.may_restart(gang, placement, held, view.nodes, runs=runs):
             return False
-        if stops or rest_ms:
-            grace_ms = max(view.holders[gang.job_id].grace_ms if stops else 0, rest_ms)
+        if holder or rest_ms:
+            grace_ms = max(holder.grace_ms if holder else 0, rest_ms)
             self._decisions.restart(gang, repair.attempt, placement, freed, grace_ms)
         else:
             for request, slots in slots_of(gang, placement, view.nodes):

@@ -27,7 +27,7 @@ from gosched.core.events import (
 )
 from gosched.core.features import FeatureLevel
 from gosched.core.limits import MAX_GPUS
-from gosched.core.preemption_rules import restarts_in_place
+from gosched.core.preemption_rules import rejoins_in_place, restarts_in_place
 from gosched.core.reasons import Reason
 from gosched.core.records.fence import Fence
 from gosched.core.records.job import Job, JobIntent, JobState
@@ -337,10 +337,14 @@ class ViewBuilder:
             return
         if gang := running_gang(state, job):
             self._holders[job_id] = gang
-        if job_id not in state.fences and restarts_in_place(job) and _is_known(state, job):
+        again = restarts_in_place(job) and _is_known(state, job)
+        if job_id not in state.fences and (again or rejoins_in_place(job)):
+            stops = job.intent is not JobIntent.RUN
+            running = job.state is JobState.RUNNING
             self._repairs[job_id] = Repair(
-                gang=pending_gang(job if job.state is JobState.PENDING else next_attempt(job)),
+                gang=pending_gang(next_attempt(job) if stops else job, state.tasks_of(job) if running else ()),
                 attempt=job.attempt,
+                stops=stops,
                 each=tuple([group.resources for group in job.spec.groups]),
                 holdings=places_of(state, job),
             )

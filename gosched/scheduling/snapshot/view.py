@@ -205,6 +205,8 @@ class Repair:
     gang: PendingGang
     #: The job's, as it is now.
     attempt: int
+    #: Whether it has to stop first.
+    stops: bool
     #: What a task of each group holds.
     each: tuple[Resources, ...]
     #: Where it stood, by rank.
