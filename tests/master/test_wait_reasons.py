@@ -55,7 +55,8 @@ def test_a_gang_that_goes_on_without_failed_members_says_why_they_do_not_start_a
         "1 of its tasks has failed and is not started again: retry.max is 2, and so often members have been;"
         " the others run on",
     )
-    assert "retry.when does not name failed" in told(state, job("a", failed=2, **running))[1]
+    never = job("a", failed=2, spec=replace(spec("a"), retry=RetryPolicy()), **running)
+    assert "retry.when does not name failed" in told(state, never)[1]
 
 
 def test_a_held_and_a_suspended_job_say_what_to_do() -> None:
