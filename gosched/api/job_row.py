@@ -94,7 +94,7 @@ def row_of(
         reason=job.reason,
         detail=job.detail,
         attempt=job.shown_attempt,
-        restarts=job.restarts,
+        restarts=job.restarts + job.member_restarts,
         preemptions=job.preemptions,
         task_count=spec.task_count,
         running=job.running,

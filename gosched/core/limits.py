@@ -52,6 +52,7 @@ MAX_EVICTORS = 8  # that a victim remembers
 # The ports of jobs: below those that the kernel gives out for outgoing connections (32768 and up).
 FIRST_PORT = 20_000
 PORTS = 10_000
+REPLACE_AFTER_MS = 2 * 60 * 1000  # where a job file does not say how long a member on a silent node may live on
 AFTERMATH_MS = 5 * 60 * 1000  # so long after the loss of a node, failures of a gang that goes on are put down to it
 AGAIN_BACKOFF_MS = 1000  # of a member that fails again after such a loss; it doubles
 MAX_FREE_RESTARTS = 100  # restarts that a job is not to blame for

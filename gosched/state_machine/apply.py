@@ -156,8 +156,8 @@ def _carry_out(state: ClusterState, body: Body, events: list[Event]) -> Outcome:
         follow_ups.take_events(state, events, steps=steps)
     else:
         _follow_all(state, events)
-    fences.follow_up(state, events)
-    if isinstance(outcome, Accepted):
+    if isinstance(outcome, Accepted):  # a refusal changes nothing, though time has passed
+        fences.follow_up(state, events)
         size_limits.trim_kept(state, events)
     return outcome
 

@@ -26,6 +26,7 @@ from gosched.core.rules.placement import check_taints
 from gosched.core.rules.values import check_capacity, check_id, check_line, check_map, check_name
 from gosched.core.spec.placement_rules import Taint, TaintEffect
 from gosched.core.state.cluster_state import ClusterState
+from gosched.core.state.silent_members import may_live_on
 from gosched.state_machine import fences
 from gosched.state_machine.accounts import bring_up
 from gosched.state_machine.evictions import evict_gang
@@ -184,7 +185,7 @@ def _is_of(command: AwaitNode | MarkNodeDead, node: Node) -> bool:
 def mark_dead(state: ClusterState, command: MarkNodeDead, events: list[Event]) -> Outcome:
     """Let the tasks of a node be LOST, the started and the merely placed ones alike; their gangs follow their policies.
     The fences on it are dropped. A node that holds very many is closed, and loses them by several such commands; the
-    last one makes it DEAD."""
+    last one makes it DEAD. So is one that is waited for, as long as there are tasks that may live on."""
     node = state.nodes.get(command.node_id)
     if node is None:
         return Rejected(code=Code.NOT_FOUND, detail=f"no node {command.node_id!a}")
@@ -193,9 +194,11 @@ def mark_dead(state: ClusterState, command: MarkNodeDead, events: list[Event]) -
     if node.state is NodeState.DEAD:
         return Rejected(code=Code.CONFLICT, detail=f"node {node.id} is dead already")
     reason = command.reason[:MAX_DETAIL_LENGTH]
-    some = _first_allocations(state, node)
+    waits = command.waited_ms > 0 and state.feature_level >= FeatureLevel.BOUNDED
+    staying = dict.fromkeys(may_live_on(state, node.id, command.waited_ms)) if waits else {}
+    some = _first_allocations(state, [a for a in state.node_allocations[node.id] if a not in staying])
     if len(some) < len(state.node_allocations[node.id]):
-        _cordon(state, events, node, reason)
+        _cordon(state, events, node, f"{reason}; {len(staying)} of its tasks may live on there" if staying else reason)
         _lose(state, events, node, some, command.heard_at_ms)
         return Accepted(subject=node.id)
     for allocation in state.node_allocations[node.id]:
@@ -210,9 +213,9 @@ def mark_dead(state: ClusterState, command: MarkNodeDead, events: list[Event]) -
     return Accepted(subject=node.id)
 
 
-def _first_allocations(state: ClusterState, node: Node) -> list[str]:
-    """Return allocations on the node whose jobs have no more than MAX_LOST_AT_ONCE tasks together, but at least one."""
-    held = sorted(state.node_allocations[node.id])
+def _first_allocations(state: ClusterState, allocations: list[str]) -> list[str]:
+    """Return allocations whose jobs have no more than MAX_LOST_AT_ONCE tasks together, but at least one."""
+    held = sorted(allocations)
     if state.feature_level < FeatureLevel.BOUNDED:
         return held
     jobs: dict[str, None] = {}

@@ -202,6 +202,7 @@ def specs(draw: st.DrawFn) -> JobSpec:
             on_member_failure=draw(kinds(*[kind for kind in MemberFailure if kind])),
             wait_ms=draw(durations),
             ends_with=draw(either(st.just(""), "a", "nothing")),
+            replace_after_ms=draw(either(st.just(0), 120_000, -1)),
         ),
         groups=tuple(made),
         retry=RetryPolicy(

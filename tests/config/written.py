@@ -39,6 +39,7 @@ def _amount(name: str, amount: int) -> Any:
 def _job(spec: JobSpec) -> dict[str, Any]:
     gang: dict[str, Any] = {
         "on_member_failure": _word(spec.gang.on_member_failure),
+        "replace_after": f"{spec.gang.replace_after_ms}ms",
         "wait": _ms(spec.gang.wait_ms),
         **_set(ends_with=spec.gang.ends_with),
     }

@@ -241,7 +241,15 @@ def lose(hand: Hand) -> Body:
         tasks = hand.state.tasks_of(hand.favour(active))
         held = [task.node_id for task in tasks if task.state.is_active]
     node = hand.state.nodes[hand.r.choice(held)] if held else hand.r.choice(live)
-    return MarkNodeDead(node_id=node.id, incarnation=node.incarnation, reason="silent")
+    heard_at_ms = hand.r.choice((0, max(hand.state.clock_ms - hand.r.randrange(30_000), 1)))
+    waited_ms = hand.r.choice((0, 1, 1, 10 * MINUTE_MS))
+    return MarkNodeDead(
+        node_id=node.id,
+        incarnation=node.incarnation,
+        reason="silent",
+        heard_at_ms=heard_at_ms,
+        waited_ms=waited_ms,
+    )
 
 
 def close(hand: Hand) -> Body:

@@ -116,9 +116,12 @@ def _gang(r: Random, groups: tuple[TaskGroup, ...]) -> GangPolicy:
     least, most = sum(g.floor for g in groups), sum(g.count for g in groups)
     whole = [g.name for g in groups if g.floor == g.count]
     ends_with = r.choice(("", *whole)) if r.random() < 0.5 else ""
+    policies = (*[MemberFailure.RESTART_GANG] * 3, MemberFailure.FAIL_JOB, *[MemberFailure.CONTINUE] * 2)
+    policy = r.choice(policies)
     return GangPolicy(
         min_tasks=least,
-        on_member_failure=r.choice((*[MemberFailure.RESTART_GANG] * 3, MemberFailure.FAIL_JOB, MemberFailure.CONTINUE)),
+        on_member_failure=policy,
+        replace_after_ms=r.choice((0, 5 * MINUTE_MS)) if policy is MemberFailure.CONTINUE else 0,
         wait_ms=r.choice((0, 0, 0, 0, 60 * MINUTE_MS)),
         ends_with=ends_with,
         initial_tasks=r.randint(least, most) if ends_with and r.random() < 0.5 else 0,

@@ -41,22 +41,6 @@ def test_whatever_people_agents_and_the_planner_do_leaves_a_cluster_that_goes_on
     assert len(seen.commands) > 35, sorted(seen.commands)
 
 
-@pytest.mark.parametrize(
-    ("seed", "what"),
-    [
-        (145, "a stop that changes no task is told of"),
-        (154, "so its gang is not repaired before it stops"),
-        (323, "tasks that were evicted for a fence are their job's again when that is dropped"),
-        (361, "single GPU models exceed no guarantee"),
-        (838, "a gang is not repaired onto a node that would not take it"),
-        (1091, "what victims hold is free on all of their nodes"),
-        (500_948, "what is held of a model that no node has any more is accounted for"),
-    ],
-)
-def test_a_life_that_went_wrong_once_goes_on(seed: int, what: str) -> None:
-    Life(seed, Seen()).run(250)
-
-
 def _all_that_is_held_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gang_repair, "_kept", lambda repair, *_: list(repair.holdings))
 

@@ -66,6 +66,9 @@ class GangFile(Model):
     ends_with: Word | None = None
     #: How many tasks are wanted at first; None: all, and no task comes and goes.
     initial: Annotated[int, Field(ge=1)] | None = None
+    #: How long a member on a silent node may live on before it is replaced; None: 2 minutes where the gang goes on
+    #: without it, but for the executors of Spark.
+    replace_after_ms: Millis | None = Field(default=None, alias="replace_after")
 
 
 class RetryFile(Model):

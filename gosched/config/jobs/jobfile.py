@@ -20,6 +20,7 @@ from gosched.config.node_labels import RUNTIME_LABEL
 from gosched.config.tree import Document, Path
 from gosched.config.validation import validate
 from gosched.core.features import NEWEST_LEVEL
+from gosched.core.limits import REPLACE_AFTER_MS
 from gosched.core.rules.finding import Finding
 from gosched.core.rules.groups import check_group
 from gosched.core.rules.jobs import check_job
@@ -137,6 +138,13 @@ def _with_groups(document: Document) -> Document:
     return replace(document, value={**rest, "tasks": {FLAT_GROUP: flat}}, hidden=("tasks", FLAT_GROUP))
 
 
+def _replace_after_ms(job: JobFile) -> int:
+    """Return how long a member on a silent node may live on. Another executor of Spark is another one to its driver."""
+    if job.gang.replace_after_ms is not None:
+        return job.gang.replace_after_ms
+    return REPLACE_AFTER_MS if job.gang.on_member_failure == "continue" and job.spark is None else 0
+
+
 def _spec(job: JobFile, files: Mapping[str, GroupFile]) -> JobSpec:
     groups = tuple([_group(name, group, job.gang.min) for name, group in files.items()])
     return JobSpec(
@@ -151,6 +159,7 @@ def _spec(job: JobFile, files: Mapping[str, GroupFile]) -> JobSpec:
             wait_ms=job.gang.wait_ms,
             ends_with=job.gang.ends_with or (DRIVER if job.spark else ""),
             initial_tasks=job.gang.initial or 0,
+            replace_after_ms=_replace_after_ms(job),
         ),
         groups=groups,
         retry=RetryPolicy(

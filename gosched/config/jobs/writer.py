@@ -20,9 +20,10 @@ from gosched.config.jobs.job_model import PRIORITY_CLASSES
 from gosched.config.jobs.jobfile import FLAT_GROUP
 from gosched.config.jobs.time_model import DEFAULT_GRACE_MS
 from gosched.config.written import differing, duration
+from gosched.core.limits import REPLACE_AFTER_MS
 from gosched.core.spec.array import Array
 from gosched.core.spec.job_spec import JobSpec
-from gosched.core.spec.policies import Preemption
+from gosched.core.spec.policies import MemberFailure, Preemption
 
 Keys = dict[str, Any]
 
@@ -96,12 +97,14 @@ def _floor(spec: JobSpec) -> int | str:
 
 def _gang(spec: JobSpec, floor: int | str) -> Keys:
     gang = spec.gang
+    usual_ms = REPLACE_AFTER_MS if gang.on_member_failure is MemberFailure.CONTINUE else 0
     return differing(
         min=(floor, "all"),
         wait=(duration(gang.wait_ms), "0s"),
         on_member_failure=(_word(gang.on_member_failure), "restart_gang"),
         ends_with=(gang.ends_with, ""),
         initial=(gang.initial_tasks, 0),
+        replace_after=(duration(gang.replace_after_ms), duration(usual_ms)),
     )
 
 

@@ -79,6 +79,9 @@ class MarkNodeDead:
     registration: int = 0
     #: When masters last heard of it, in ms since 1970 by the clock of the state; 0: it is not known.
     heard_at_ms: int = 0
+    #: How long it has been silent beyond its lease. Members that may live on there for longer, and that their gangs do
+    #: without, keep their places, and the node is closed; 0: all is lost.
+    waited_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -102,6 +102,8 @@ def _check_durations(spec: JobSpec) -> Finding | None:
         check_duration("retry.backoff", spec.retry.backoff_ms, "retry", "backoff")
         or check_duration("stop grace", spec.stop_grace_ms, "stop_grace")
         or check_duration("gang.wait", spec.gang.wait_ms, "gang", "wait")
+        or check_duration("gang.replace_after", spec.gang.replace_after_ms, "gang", "replace_after")
+        or _check_replace_after(spec)
         or check_duration("timeout", spec.timeout_ms, "timeout")
         or check_duration("estimate", spec.estimate_ms, "estimate")
     )
@@ -124,6 +126,14 @@ def _check_deadline(spec: JobSpec) -> Finding | None:
     return check_duration("deadline.in", spec.deadline_in_ms, "deadline", "in") or check_moment(
         "deadline.at", spec.deadline_at_ms, "deadline", "at"
     )
+
+
+def _check_replace_after(spec: JobSpec) -> Finding | None:
+    if not spec.gang.replace_after_ms or spec.gang.on_member_failure is MemberFailure.CONTINUE:
+        return None
+    problem = "is of a gang that goes on without a member, and this one does not"
+    advice = "leave it out, or set on_member_failure: continue"
+    return Finding(path=("gang", "replace_after"), subject="gang.replace_after", problem=problem, advice=advice)
 
 
 def _check_begin(spec: JobSpec, *, is_strict: bool) -> Finding | None:

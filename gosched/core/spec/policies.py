@@ -55,6 +55,9 @@ class GangPolicy:
     #: So many tasks are wanted at first; from then on the application says how many. An elastic task that succeeds has
     #: given its place back, and gets another when more are wanted again. 0: all tasks are wanted.
     initial_tasks: int = added(0)
+    #: How long a member whose node is not heard any more may live on before it is replaced, where the gang goes on
+    #: without it; 0: it is replaced at once.
+    replace_after_ms: int = added(0, 4)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

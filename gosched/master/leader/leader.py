@@ -19,10 +19,12 @@ from gosched.core.commands.jobs import DropFinishedJobs
 from gosched.core.commands.nodes import MarkNodeDead
 from gosched.core.events import ClockSet, Event, NodeChanged
 from gosched.core.features import NEWEST_LEVEL, FeatureLevel
+from gosched.core.limits import MAX_DURATION_MS
 from gosched.core.outcome import Code, Rejected
 from gosched.core.records.master import Master
 from gosched.core.records.node import Node, NodeState
 from gosched.core.state.cluster_state import ClusterState
+from gosched.core.state.silent_members import may_live_on
 from gosched.core.state.timers import TimerKind
 from gosched.master.agents.dispatch import Dispatcher
 from gosched.master.agents.leases import CHECK_S, Leases
@@ -93,6 +95,7 @@ class Leader:
         self._faults = faults
         self._left_over = asyncio.Event()  # there are follow-ups
         self._judges_from_s = 0.0  # by the monotonic clock
+        self._waited_for: dict[str, float] = {}  # silent nodes with tasks that may live on, and since when
         self._epoch = 0  # that this leader's copies (columns, leases, orders) are kept for
         replication.follow(self._on_batch)
 
@@ -145,6 +148,7 @@ class Leader:
         self._judges_from_s = self._clock.monotonic_s() + self._settings.lease.first_lease_ms / 1000
         living = [node.id for node in self._state.nodes.values() if node.state is not NodeState.DEAD]
         self._leases.begin(living, asked_s)
+        self._waited_for = {}
         for node in self._state.nodes.values():
             if node.away_ms:
                 self._leases.wait_for(node.id, node.away_ms / 1000)
@@ -273,7 +277,7 @@ class Leader:
         doubts = False
         while True:
             await asyncio.sleep(CHECK_S)
-            given_up = self._leases.expired()
+            given_up = [*dict.fromkeys([*self._leases.expired(), *self._not_waited_for()])]
             doubt = self._leases.doubt
             if bool(doubt) is not doubts:
                 doubts = bool(doubt)
@@ -284,12 +288,37 @@ class Leader:
                 await asyncio.gather(*(self._give_up(node, epoch) for node in silent))
                 self._leases.resume()
 
+    def _not_waited_for(self) -> list[str]:
+        """Return the silent nodes that were waited for, and by now hold something that is not worth it."""
+        found = []
+        for node_id in [*self._waited_for]:
+            node = self._state.nodes.get(node_id)
+            heard = 0 <= self._leases.age_ms(node_id) < self._settings.lease.node_timeout_ms
+            if node is None or node.state is NodeState.DEAD or heard:
+                del self._waited_for[node_id]
+            elif not self._only_holds_what_may_live(node_id, self._waited_ms(node_id)):
+                found.append(node_id)
+        return found
+
+    def _only_holds_what_may_live(self, node_id: str, waited_ms: int) -> bool:
+        held = self._state.node_allocations.get(node_id, {})
+        return bool(held) and len(may_live_on(self._state, node_id, waited_ms)) == len(held)
+
+    def _waited_ms(self, node_id: str) -> int:
+        return int((self._clock.monotonic_s() - self._waited_for[node_id]) * 1000) + 1
+
     async def _give_up(self, silent: Node, epoch: int) -> None:
-        """Declare a node dead, by as many commands as its tasks need; not one that has registered anew meanwhile."""
+        """Declare a node dead, by as many commands as its tasks need; not one that has registered anew meanwhile. One
+        with tasks that may live on is waited for."""
+        self._waited_for.setdefault(silent.id, self._clock.monotonic_s())
         node_id, no_heartbeat = silent.id, f"no heartbeat for {self._settings.lease.node_timeout_ms // 1000} s"
         while (node := self._state.nodes.get(node_id)) is not None and node.state is not NodeState.DEAD:
             if (node.incarnation, node.registration) != (silent.incarnation, silent.registration):
                 self._leases.spare(node_id)
+                return
+            waited_ms = 0 if node.away_ms else self._waited_ms(node_id)  # such a one has been waited for
+            if waited_ms and self._only_holds_what_may_live(node_id, waited_ms):
+                self._leases.wait_for(node_id, MAX_DURATION_MS / 1000)
                 return
             dead = MarkNodeDead(
                 node_id=node_id,
@@ -299,6 +328,7 @@ class Leader:
                 else no_heartbeat,
                 registration=node.registration,
                 heard_at_ms=self._clock.now_ms() - age_ms if (age_ms := self._leases.age_ms(node_id)) >= 0 else 0,
+                waited_ms=waited_ms,
             )
             outcome = await self._proposals.propose(dead, epoch=epoch)
             if isinstance(outcome, Rejected):
@@ -306,6 +336,7 @@ class Leader:
                 if outcome.code is not Code.STALE_INCARNATION:
                     return
         self._leases.drop(node_id)
+        self._waited_for.pop(node_id, None)
 
     async def _drop_finished(self, epoch: int) -> None:
         keep = self._settings.retention

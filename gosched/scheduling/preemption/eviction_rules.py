@@ -61,7 +61,7 @@ class EvictionBudget:
         self._policies: dict[str, PreemptionPolicy] = {}
         self._victims: dict[str, None] = {}
         self._by_tenant: Counter[str] = Counter()
-        self._stopping: dict[str, Amounts] = {}  # what gangs that stop still hold, by path
+        self._stopping: dict[str, Amounts] = {}  # what gangs that stop for no fence still hold, by path
         self._view: View | None = view  # until it is looked at: most cycles evict nothing
         self._past: View | None = view  # until evictors are asked for
         self._evicted_for: dict[str, tuple[str, ...]] = {}
@@ -80,7 +80,7 @@ class EvictionBudget:
             if gang.is_stopping:  # a gang that is repaired has a fence, too
                 self._add(gang.queue, gang.charge(), -1)
                 for path in lineage(gang.queue):
-                    add_to(self._stopping.setdefault(path, {}), gang.charge())
+                    add_to(self._stopping.setdefault(path, {}), dict(gang.leaving))
             if self.is_evictable(gang):
                 self._lowest[gang.queue] = min(gang.priority, self._lowest.get(gang.queue, gang.priority))
 

@@ -14,8 +14,8 @@ from gosched.core.records.fence import Fence
 from gosched.core.records.job import Job, JobIntent, JobState
 from gosched.core.records.task import Task, TaskState
 from gosched.core.replace import quickly_made
-from gosched.core.resources import Resources
-from gosched.core.sharing import Amounts, add_to, charge_of
+from gosched.core.resources import AmountMap, Resources
+from gosched.core.sharing import Amounts, add_to, as_map, charge_of
 from gosched.core.spec.job_spec import group_of
 from gosched.core.spec.policies import RetryCause
 from gosched.core.state.cluster_state import ClusterState
@@ -78,6 +78,8 @@ class RunningGang:
     span_ms: int
     #: Whether its tasks are being stopped already.
     is_stopping: bool
+    #: What it holds, while it stops, that is evicted for no fence: by resource name.
+    leaving: AmountMap
     #: Whether it holds only a fence, and no place yet.
     fenced: bool
 
@@ -154,8 +156,17 @@ def running_gang(state: ClusterState, job: Job) -> RunningGang | None:
         deadline_ms=job.deadline_ms if job.deadline_promised else 0,
         span_ms=spec.span_ms,
         is_stopping=job.intent is not JobIntent.RUN,
+        leaving=_leaving(held) if job.intent is not JobIntent.RUN else (),
         fenced=fenced,
     )
+
+
+def _leaving(held: list[tuple[Task, Allocation]]) -> AmountMap:
+    total: Amounts = {}
+    for _, allocation in held:
+        if not allocation.evicted_for_fence:
+            add_to(total, charge_of(allocation.resources, allocation.gpu_model))
+    return as_map(total)
 
 
 def places_of(state: ClusterState, job: Job) -> tuple[Holding, ...]:

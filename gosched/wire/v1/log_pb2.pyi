@@ -487,18 +487,20 @@ class RegisterNode(_message.Message):
     def __init__(self, node_id: _Optional[str] = ..., name: _Optional[str] = ..., address: _Optional[str] = ..., incarnation: _Optional[str] = ..., capacity: _Optional[_Union[_types_pb2.Resources, _Mapping]] = ..., gpu_model: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., taints: _Optional[_Iterable[_Union[_types_pb2.Taint, _Mapping]]] = ..., hardware: _Optional[_Union[_types_pb2.Hardware, _Mapping]] = ..., isolation: _Optional[str] = ..., numbered: bool = ...) -> None: ...
 
 class MarkNodeDead(_message.Message):
-    __slots__ = ("node_id", "incarnation", "reason", "registration", "heard_at_ms")
+    __slots__ = ("node_id", "incarnation", "reason", "registration", "heard_at_ms", "waited_ms")
     NODE_ID_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     REGISTRATION_FIELD_NUMBER: _ClassVar[int]
     HEARD_AT_MS_FIELD_NUMBER: _ClassVar[int]
+    WAITED_MS_FIELD_NUMBER: _ClassVar[int]
     node_id: str
     incarnation: str
     reason: str
     registration: int
     heard_at_ms: int
-    def __init__(self, node_id: _Optional[str] = ..., incarnation: _Optional[str] = ..., reason: _Optional[str] = ..., registration: _Optional[int] = ..., heard_at_ms: _Optional[int] = ...) -> None: ...
+    waited_ms: int
+    def __init__(self, node_id: _Optional[str] = ..., incarnation: _Optional[str] = ..., reason: _Optional[str] = ..., registration: _Optional[int] = ..., heard_at_ms: _Optional[int] = ..., waited_ms: _Optional[int] = ...) -> None: ...
 
 class AwaitNode(_message.Message):
     __slots__ = ("node_id", "incarnation", "registration", "for_ms")

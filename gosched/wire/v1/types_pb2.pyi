@@ -615,18 +615,20 @@ class SecretUse(_message.Message):
     def __init__(self, name: _Optional[str] = ..., file: _Optional[str] = ..., env: _Optional[str] = ...) -> None: ...
 
 class GangPolicy(_message.Message):
-    __slots__ = ("min_tasks", "on_member_failure", "wait_ms", "ends_with", "initial_tasks")
+    __slots__ = ("min_tasks", "on_member_failure", "wait_ms", "ends_with", "initial_tasks", "replace_after_ms")
     MIN_TASKS_FIELD_NUMBER: _ClassVar[int]
     ON_MEMBER_FAILURE_FIELD_NUMBER: _ClassVar[int]
     WAIT_MS_FIELD_NUMBER: _ClassVar[int]
     ENDS_WITH_FIELD_NUMBER: _ClassVar[int]
     INITIAL_TASKS_FIELD_NUMBER: _ClassVar[int]
+    REPLACE_AFTER_MS_FIELD_NUMBER: _ClassVar[int]
     min_tasks: int
     on_member_failure: MemberFailure
     wait_ms: int
     ends_with: str
     initial_tasks: int
-    def __init__(self, min_tasks: _Optional[int] = ..., on_member_failure: _Optional[_Union[MemberFailure, str]] = ..., wait_ms: _Optional[int] = ..., ends_with: _Optional[str] = ..., initial_tasks: _Optional[int] = ...) -> None: ...
+    replace_after_ms: int
+    def __init__(self, min_tasks: _Optional[int] = ..., on_member_failure: _Optional[_Union[MemberFailure, str]] = ..., wait_ms: _Optional[int] = ..., ends_with: _Optional[str] = ..., initial_tasks: _Optional[int] = ..., replace_after_ms: _Optional[int] = ...) -> None: ...
 
 class RetryPolicy(_message.Message):
     __slots__ = ("max_restarts", "backoff_ms", "when")
