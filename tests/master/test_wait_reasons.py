@@ -102,10 +102,10 @@ def test_a_fence_names_its_nodes_the_victims_and_how_much_is_still_to_go() -> No
         state.set_evicted_for_fence(held.id, high.id)
     tasks = (TaskPlacement(rank=0, node_id="n1"),)
     state.put_fence(Fence(job_id=high.id, attempt=1, tasks=tasks, made_at_ms=0))
-    assert told(state, high) == ("FENCE", "it starts on host-n1 once its victims have ended (victim): 3 tasks left")
+    assert told(state, high) == ("FENCE", "it starts on n1 once its victims have ended (victim): 3 tasks left")
     state.drop_allocation("v0")
     state.drop_allocation("v1")
-    assert told(state, high)[1] == "it starts on host-n1 once the last victim has ended: 1 task left"
+    assert told(state, high)[1] == "it starts on n1 once the last victim has ended: 1 task left"
 
 
 def test_an_evicted_gang_is_stopping_before_it_waits_again() -> None:

@@ -181,6 +181,14 @@ STORIES: dict[str, tuple[str, str, str, str, str, str]] = {
         "needs 4 tasks; its rules allow 2",
         "",
     ),
+    "rules on where others stand, where nodes are merely full": (
+        "j : 3x 1cpu 3gpu:h100 apart:node ~",
+        "CONSTRAINTS",
+        "too few nodes that have room meet its spread and anti-affinity rules (by node): 1 short of whole GPUs",
+        "1 cordoned or draining, 1 of another GPU model, 1 short of whole GPUs",
+        "needs 3 tasks; its rules allow 2",
+        "",
+    ),
 }
 
 

@@ -24,7 +24,7 @@ from gosched.core.state.cluster_state import ClusterState
 from gosched.master.base.clock import utc
 from gosched.master.history.draft import Draft, JobTasks
 from gosched.master.history.kinds import Kind
-from gosched.master.history.words import because, counted, job_name, listed, node_name, span
+from gosched.master.history.words import because, counted, job_name, listed, span
 from gosched.replication.interface import AppliedCommand
 
 WAITS = "it waits: "  # before the reason, in the line of a job that waits
@@ -92,7 +92,7 @@ def changed(state: ClusterState, event: JobChanged, tasks: JobTasks | None) -> I
         stopped = " and has stopped" if event.before is JobState.RUNNING and not job.spec.is_parent else ""
         yield Draft(Kind.JOB_SUSPENDED, f"suspended{stopped}", job=job, code=job.reason)
     elif event.after is JobState.PENDING and event.was is not None:
-        yield _again(event.was, job)
+        yield _again(event.was, job, state.clock_ms)
 
 
 def evicted(state: ClusterState, event: JobEvicted) -> Draft:
@@ -101,13 +101,16 @@ def evicted(state: ClusterState, event: JobEvicted) -> Draft:
     for_what = f"for job {job_name(state, event.for_job, job)}" if event.for_job else "for a window"
     if event.cause is Cause.REPAIR:
         for_what = "to start again in place"
-    line = f"evicted {for_what}: {what}, {span(event.lost_ms)} of work is lost"
+    cost = f"{span(event.lost_ms)} of work is lost"
+    if job is not None and job.spec.preemption.checkpoint_signal:  # what is lost shows when it has stopped
+        cost = "they may save their work first"
+    line = f"evicted {for_what}: {what}, {cost}"
     return Draft(Kind.JOB_EVICTED, line, job=job, job_id=event.job_id, code=_EVICTION_CODES.get(event.cause, ""))
 
 
 def fence_changed(state: ClusterState, event: FenceChanged) -> Iterator[Draft]:
     job = state.jobs.get(event.job_id)
-    nodes = listed([node_name(state, node) for node in event.node_ids])
+    nodes = listed(event.node_ids)
     if job is not None and job.intent is JobIntent.FAIL:  # its places were kept in case a lost node turns out to be why
         return
     if event.made:
@@ -141,7 +144,7 @@ def deadline_missed(state: ClusterState, event: DeadlineMissed) -> Draft:
 
 
 def frozen(state: ClusterState, event: JobFrozen) -> Draft:
-    nodes = listed([node_name(state, node) for node in event.node_ids])
+    nodes = listed(event.node_ids)
     kind, line = (Kind.JOB_FROZEN, "stands still") if event.frozen else (Kind.JOB_RESUMED, "runs on")
     return Draft(kind, f"{line} on {nodes}", job=state.jobs.get(event.job_id), job_id=event.job_id)
 
@@ -176,7 +179,7 @@ def started(state: ClusterState, job_id: str, tasks: JobTasks) -> Iterator[Draft
 
 
 def joined(state: ClusterState, job_id: str, placed: Sequence[TaskChanged]) -> Draft:
-    line = f"{counted(len(placed), 'more task')} placed on {_where(state, placed)}"
+    line = f"{counted(len(placed), 'more task')} placed on {_where(placed)}"
     return Draft(Kind.JOB_PLACED, line, job=state.jobs.get(job_id), job_id=job_id, node_id=_one_node(placed))
 
 
@@ -199,14 +202,17 @@ def _placed(state: ClusterState, job: Job, tasks: JobTasks | None) -> Draft:
     count = counted(len(placed), "task")
     waited = f" after {span(job.placed_at_ms - job.submitted_at_ms)}" if job.attempt == 1 else ""
     attempt = f", attempt {job.attempt}" if job.attempt > 1 else ""
-    line = f"{count} placed on {_where(state, placed)}{waited}{attempt}"
+    line = f"{count} placed on {_where(placed)}{waited}{attempt}"
     return Draft(Kind.JOB_PLACED, line, job=job, node_id=_one_node(placed))
 
 
-def _again(was: Job, job: Job) -> Draft:
+def _again(was: Job, job: Job, stopped_ms: int) -> Draft:
     by_others = was.reason in BY_OTHERS
     wait = f", not before {utc(job.not_before_ms)}" if job.not_before_ms else ""
     line = f"attempt {was.attempt} {'was stopped' if by_others else 'failed'}{because(was.reason, was.detail)}"
+    if by_others and was.spec.preemption.checkpoint_signal and was.placed_at_ms:
+        lost = span(stopped_ms - max(was.checkpoint_at_ms, was.placed_at_ms))
+        line += f", {lost} after it had saved itself" if was.checkpoint_at_ms else f": {lost} of work is lost"
     kind = Kind.JOB_REQUEUED if by_others else Kind.JOB_RETRIED
     return Draft(kind, f"{line}; attempt {job.attempt} follows{wait}", job=job, attempt=was.attempt, code=was.reason)
 
@@ -218,8 +224,8 @@ def _ended(job: Job) -> Draft:
     return Draft(_ENDS[job.state], line, job=job, attempt=job.shown_attempt, code=job.reason)
 
 
-def _where(state: ClusterState, tasks: Sequence[TaskChanged]) -> str:
-    return listed([node_name(state, node) for node in dict.fromkeys(event.node_id for event in tasks)])
+def _where(tasks: Sequence[TaskChanged]) -> str:
+    return listed(list(dict.fromkeys(event.node_id for event in tasks)))
 
 
 def _one_node(tasks: Sequence[TaskChanged]) -> str:

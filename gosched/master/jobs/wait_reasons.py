@@ -81,12 +81,11 @@ def _of_fence(state: ClusterState, job_id: str) -> str:
         for allocation in [state.allocations[a] for a in state.node_allocations.get(node, ())]:
             if allocation.evicted_for_fence == job_id:
                 victims[_name_of(state.jobs[allocation.job_id], state.jobs[job_id])] = None
-    names = [state.nodes[node].name for node in nodes]
     begins_ms = state.fences[job_id].not_before_ms
     if begins_ms > state.clock_ms and not victims:
-        return f"it starts again on {_listed(names)} at {utc(begins_ms)}, after its backoff; its places there are kept"
+        return f"it starts again on {_listed(nodes)} at {utc(begins_ms)}, after its backoff; its places there are kept"
     leaving = f"once its victims have ended ({_listed(list(victims))})" if victims else "once the last victim has ended"
-    return f"it starts on {_listed(names)} {leaving}: {_tasks(state.fenced.awaited.get(job_id, 0))} left"
+    return f"it starts on {_listed(nodes)} {leaving}: {_tasks(state.fenced.awaited.get(job_id, 0))} left"
 
 
 def _name_of(other: Job, job: Job) -> str:

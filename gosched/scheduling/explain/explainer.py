@@ -35,10 +35,11 @@ MAX_EXPLAINED = 50
 MAX_REMEMBERED = 1024  # kinds of jobs of which is known what the nodes lack for them
 _AT_ALL = "are on ready nodes"  # whatever runs there
 
+SHORT_OF = "short of "
 _DEVICES = {
-    Column.WHOLE: "short of whole GPUs",
-    Column.SHARE: "short of a GPU's share",
-    Column.LINK: "short of linked GPUs",
+    Column.WHOLE: f"{SHORT_OF}whole GPUs",
+    Column.SHARE: f"{SHORT_OF}a GPU's share",
+    Column.LINK: f"{SHORT_OF}linked GPUs",
 }
 
 
@@ -153,11 +154,12 @@ class Explainer:
         levels = dict.fromkeys(
             [*[rule.level for rule in constraints.anti_affinity], *[rule.level for rule in constraints.spread]]
         )
-        message = f"no node meets its spread and anti-affinity rules (by {', '.join(levels)})"
+        rules = f"its spread and anti-affinity rules (by {', '.join(levels)})"
+        refused = self._refused(gang, request)
+        full = [f"{nodes} {name}" for name, nodes in refused if name.startswith(SHORT_OF)]
+        message = f"too few nodes that have room meet {rules}: {', '.join(full)}" if full else f"no node meets {rules}"
         nearest = f"needs {_tasks_text(floor)}; its rules allow {fit}" if fit < floor else ""
-        return Explanation(
-            code=WaitReason.CONSTRAINTS, message=message, refused=self._refused(gang, request), nearest=nearest
-        )
+        return Explanation(code=WaitReason.CONSTRAINTS, message=message, refused=refused, nearest=nearest)
 
     def _refused(self, gang: PendingGang, request: TaskRequest, banned: tuple[str, ...] = ()) -> tuple[Refused, ...]:
         """Return how many nodes each filter refused, each node counted at its first one; short resources come last."""
@@ -174,7 +176,7 @@ class Explainer:
         names = {column: name for name, column in self._capacity.nodes.custom.items()}
         found: list[Filter] = []
         for column, amount in needs_of(request, self._capacity.nodes) or ():
-            name = _DEVICES.get(column) or f"short of {short_of(names.get(column) or BUILT_IN[column])}"
+            name = _DEVICES.get(column) or f"{SHORT_OF}{short_of(names.get(column) or BUILT_IN[column])}"
             found.append((name, free[:, column] >= amount))
         return found
 

@@ -166,14 +166,14 @@ class Story(Cluster):
         return [(event.kind, event.message) for event in self.told[-1].events]
 
 
-def test_a_gang_has_one_line_for_its_placement_and_one_for_its_start_with_names_of_nodes() -> None:
+def test_a_gang_has_one_line_for_its_placement_and_one_for_its_start_with_its_nodes() -> None:
     c = Story()
     for node in ("n1", "n2", "n3", "n4", "n5", "n6"):
         c.node(node, name=f"gpu-{node}")
     c.submit(retrying("train", group(count=6)), "j1")
     assert c.lines == [("job_submitted", "submitted to queue default: 6 tasks")]
     c.place("j1", "n1", "n2", "n3", "n4", "n5", "n6")
-    assert c.lines == [("job_placed", "6 tasks placed on gpu-n1, gpu-n2, gpu-n3, gpu-n4 and 2 more after 0 s")]
+    assert c.lines == [("job_placed", "6 tasks placed on n1, n2, n3, n4 and 2 more after 0 s")]
     told = len(c.told)
     c.run_all("j1")
     started = [event for one in c.told[told:] for event in one.events]
@@ -190,7 +190,7 @@ def test_a_failure_says_which_task_where_and_why_and_what_follows() -> None:
     c.run_all("j1")
     c.report("j1", 1, TaskState.FAILED, 3, reason="NONZERO_EXIT")
     assert c.lines == [
-        ("task_failed", "task worker/1 failed on gpu-1 with exit code 3: NONZERO_EXIT"),
+        ("task_failed", "task worker/1 failed on n1 with exit code 3: NONZERO_EXIT"),
         ("job_stopping", "1 task is ordered to stop: GANG_MEMBER_FAILED"),
     ]
     c.report("j1", 0, TaskState.KILLED)
