@@ -16,7 +16,7 @@ STAMP := $(VENV)/.installed
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 
-.PHONY: help demo test test-tools test-integration test-kubernetes test-gpu vm chaos lint format proto bench bench-smoke bench-peers lock advisories reference recordings docs dist man deb sbom docker clean
+.PHONY: help demo test test-tools test-integration test-kubernetes test-gpu test-frameworks test-torchft vm chaos lint format proto bench bench-smoke bench-peers lock advisories reference recordings docs dist man deb sbom docker clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' Makefile
@@ -36,7 +36,7 @@ demo: $(STAMP) ## a gang job on 3 masters and 4 agents, whose leader dies meanwh
 
 test: $(STAMP) ## every test that needs no root and no other service
 	$(PY) -m pytest -q -n 3 --dist loadfile tests --ignore=tests/integration --ignore=tests/chaos --ignore=tests/vm --ignore=tests/systemd \
-		--ignore=tests/kubernetes --ignore=tests/gpu
+		--ignore=tests/kubernetes --ignore=tests/gpu --ignore=tests/frameworks
 
 # What is slow to make when it is new is made before the tests, whose times are bounded; what cannot be made fails its tests.
 test-tools: $(STAMP)
@@ -59,6 +59,15 @@ vm: $(STAMP) ## the agent's tests on pure cgroup v2, in a virtual machine
 
 test-gpu: $(STAMP) ## tasks on this machine's NVIDIA GPUs; as root, with cgroup v2, nvidia-smi and torchrun
 	$(PY) -m pytest -q tests/gpu
+
+test-frameworks: $(STAMP) ## PyTorch, MPI and Ray as gangs under faults, with a table of figures; as root on Debian
+	tools/frameworks.sh debian
+	tools/frameworks.sh ray
+	$(PY) -m tests.frameworks --ignore=tests/frameworks/test_torchft.py
+
+test-torchft: $(STAMP) ## the same for torchft and PyTorch 2, which take 6 GB
+	tools/frameworks.sh torchft
+	$(PY) -m tests.frameworks -k test_torchft
 
 chaos: $(STAMP) ## failover storms, sick disks and clocks on hosts of their own, and the seeds of the simulator
 	tools/integration_tools.sh
