@@ -48,7 +48,8 @@ def new_run(tmp_path: Path, record_property: Callable[[str, object], None]) -> I
     """Return what makes a run by its framework and its policy. Its row is taken whatever the test then claims."""
     shared = tmp_path / "shared"
     shared.mkdir()
-    with Cluster(tmp_path / "cluster") as cluster, cluster.client() as client:
+    cluster = Cluster(tmp_path / "cluster")
+    with cluster, cluster.client() as client:
         runs: list[Run] = []
 
         def make(framework: str, policy: str) -> Run:

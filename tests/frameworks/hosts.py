@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 from contextlib import suppress
+from itertools import takewhile
 from pathlib import Path
 
 import psutil
@@ -66,3 +67,11 @@ class Cluster(HostCluster):
 def kill(pid: int) -> None:
     """Kill one process, as the kernel does when memory is short."""
     os.kill(pid, signal.SIGKILL)
+
+
+def kill_task(pid: int) -> None:
+    """Kill a rank and its launcher, which are a task, but not the task's supervisor."""
+    process = psutil.Process(pid)
+    launchers = takewhile(lambda parent: "gosched.agent" not in " ".join(parent.cmdline()), process.parents())
+    for each in reversed([process, *launchers]):
+        each.kill()

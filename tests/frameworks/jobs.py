@@ -6,9 +6,12 @@ from pathlib import Path
 
 PROGRAM = Path(__file__).with_name("program.py")
 PYTHON = "/usr/bin/python3"  # Debian's, which sees python3-torch and python3-mpi4py
-#: Policies as they stand in the table.
-LOST = "{max: 5, when: [node_lost, preempted]}"
-FAILED = "{max: 5, when: [node_lost, preempted, failed]}"
+RANKS = 3
+# Policies, as lines of a job file.
+LOST = "retry: {max: 5, when: [node_lost, preempted]}"
+FAILED = "retry: {max: 5, when: [node_lost, preempted, failed]}"
+ELASTIC = "gang: {min: 2}"
+CONTINUE = "gang: {min: 2, on_member_failure: continue}"
 
 # By framework: its words for `distributed`, and its command.
 _FRAMEWORKS = {
@@ -18,20 +21,21 @@ _FRAMEWORKS = {
         "{framework: torch, launcher: torchrun}",
         "exec torchrun --max_restarts 3 {program} torch {shared}",
     ),
+    "alone": ("{framework: none}", f"exec {PYTHON} {{program}} alone {{shared}}"),
     "mpi": ("{framework: mpi}", f"exec {PYTHON} {{program}} mpi {{shared}}"),
 }
 
 
-def job(framework: str, shared: Path, *, more: str = "", name: str = "train") -> str:
+def job(framework: str, shared: Path, *, more: str) -> str:
     """Return the job file. `more`: further keys of the job."""
     distributed, command = _FRAMEWORKS[framework]
     run = command.format(program=PROGRAM, shared=shared)
     return f"""\
-name: {name}
+name: train
 {more}
 tasks:
   worker:
-    count: 3
+    count: {RANKS}
     resources: {{cpu: 2, memory: 1Gi}}
     placement: {{strategy: spread}}
     distributed: {distributed}
@@ -40,10 +44,15 @@ tasks:
 """
 
 
-def sleepers(name: str) -> str:
-    """Return a job that wants the same as those of the frameworks."""
+def sleepers(name: str, *, cpu: int = 2, seconds: int = 600, more: str = "") -> str:
+    """Return a job of three tasks that only hold what they ask for."""
     return f"""\
 name: {name}
+{more}
 tasks:
-  worker: {{count: 3, resources: {{cpu: 2, memory: 1Gi}}, placement: {{strategy: spread}}, run: exec sleep 600}}
+  worker:
+    count: {RANKS}
+    resources: {{cpu: {cpu}, memory: 1Gi}}
+    placement: {{strategy: spread}}
+    run: exec sleep {seconds}
 """

@@ -1,6 +1,6 @@
 """The program of these tests, as ranks run it: one all-reduce in a step, a checkpoint every 20 steps.
 
-    python3 program.py torch|mpi DIRECTORY
+    python3 program.py torch|mpi|alone DIRECTORY
 
 It runs under each framework's own Python and knows nothing of gosched but GOSCHED_* variables. DIRECTORY is shared by
 all ranks: a line for each step goes to `steps`, the last saved step is in `checkpoint`.
@@ -49,6 +49,16 @@ class Mpi:
         return float(self.world.allreduce(value))
 
 
+class Alone:
+    """Ranks that need no other one, as replicas that merge their work now and then."""
+
+    def __init__(self) -> None:
+        self.rank, self.size = int(os.environ["GOSCHED_TASK_INDEX"]), int(os.environ["GOSCHED_TASK_COUNT"])
+
+    def sum(self, value: float) -> float:
+        return value
+
+
 class Asked:
     """Whether SIGUSR1 has asked this rank to save itself."""
 
@@ -63,7 +73,7 @@ class Asked:
 def main() -> None:
     asked = Asked()  # first of all: the signal may come while ranks meet
     shared = Path(sys.argv[2])
-    ranks = {"torch": Torch, "mpi": Mpi}[sys.argv[1]]()
+    ranks = {"torch": Torch, "mpi": Mpi, "alone": Alone}[sys.argv[1]]()
     step = saved_step(shared / "checkpoint")
     with (shared / "steps").open("a") as steps:
         while True:

@@ -16,6 +16,7 @@ from gosched.client import GoSchedClient, GoSchedError
 from gosched.client.records import HistoryEvent, JobDetail
 from gosched.core.records.job import JobState
 from tests.frameworks.hosts import Cluster
+from tests.frameworks.jobs import RANKS, job
 from tests.integration.support import PATIENCE_S, until
 
 RECOVERY_S = 75.0  # a node is lost after 10 s; two slow cores start three frameworks at once
@@ -64,6 +65,7 @@ class Run:
     client: GoSchedClient
     shared: Path
     framework: str
+    #: Keys of the job file.
     policy: str
     name: str = "train"
     fault: str = ""
@@ -83,17 +85,21 @@ class Run:
         """Return the last step of each rank."""
         return {step.rank: step for step in self.steps()}
 
+    def node_of(self, rank: int) -> str:
+        return self.last()[rank].node
+
     def detail(self) -> JobDetail:
         return self.client.get_job(self.name)
 
-    def start(self, spec: str, ranks: int = 3) -> None:
-        self.client.submit(spec)
+    def start(self) -> None:
+        """Submit the job, and wait until all its ranks have done some work."""
+        self.client.submit(job(self.framework, self.shared, more=self.policy))
 
         def warm() -> bool:
             found = self.last()
-            return len(found) == ranks and min(step.step for step in found.values()) >= WARM_STEPS
+            return len(found) == RANKS and min(step.step for step in found.values()) >= WARM_STEPS
 
-        until(warm, f"{ranks} ranks run", PATIENCE_S)
+        until(warm, f"{RANKS} ranks run", PATIENCE_S)
 
     def strike(self, fault: str, act: Callable[[], object], *, ranks: Sequence[int] = ()) -> None:
         """Do harm now. `ranks`: whose processes it ends."""
@@ -135,19 +141,19 @@ class Run:
         return [rank for rank, was in self.before.items() if last[rank].node != was.node]
 
     def row(self) -> Row:
-        job, events = self.detail().job, self.events()
-        runs = job.state is JobState.RUNNING
+        found, events = self.detail().job, self.events()
+        runs = found.state is JobState.RUNNING
         return Row(
             framework=self.framework,
             fault=self.fault,
-            policy=self.policy,
+            policy=self.policy.replace("\n", ", "),
             noticed_s=events[0].at_ms / 1000 - self.struck_at if events else None,
             again_s=self._again_s() if runs else None,
             steps_lost=self._steps_lost() if runs else None,
             pids_kept=f"{len(self.kept_pids())} of {len(self.before) - len(self.struck)}",
             nodes_kept=f"{len(self.before) - len(self.moved())} of {len(self.before)}" if runs else "-",
-            state=job.state.name + (f" ({job.reason})" if job.reason else ""),
-            restarts=job.restarts,
+            state=found.state.name + (f" ({found.reason})" if found.reason else ""),
+            restarts=found.restarts,
             words="; ".join([*dict.fromkeys(e.message for e in events), *filter(None, [self.explained])]),
         )
 
@@ -159,6 +165,8 @@ class Run:
     def _again_s(self) -> float | None:
         if new := self._new():
             return new[0].at - self.struck_at
+        if self.struck:
+            return None
         times = [self.struck_at, *(step.at for step in self.steps() if step.at > self.struck_at)]
         pauses = [(after - before, after) for before, after in itertools.pairwise(times)]
         return max(pauses)[1] - self.struck_at if pauses else None
@@ -167,7 +175,7 @@ class Run:
         """Return how many steps were done twice: 0 where nothing was begun anew."""
         new = self._new()
         if not new:
-            return 0 if self.kept_pids() else None
+            return None if self.struck else 0
         done = max(step.step for step in self.steps() if step.at < new[0].at)
         return max(0, done + 1 - new[0].step)
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from gosched.core.records.job import JobState
 from tests.frameworks.conftest import NewRun
-from tests.frameworks.jobs import LOST, job
+from tests.frameworks.jobs import CONTINUE, ELASTIC, LOST
 from tests.frameworks.runs import Run
 
-FRAMEWORKS = pytest.mark.parametrize("framework", ["torch", "torchrun"])
+FRAMEWORKS = ["torch", "torchrun", "mpi"]
 
 
 def assert_restarted_for_the_node(run: Run) -> None:
@@ -21,21 +23,42 @@ def assert_restarted_for_the_node(run: Run) -> None:
     assert run.moved() == list(run.struck), "each other rank is where it was"
 
 
-@FRAMEWORKS
+@pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_a_gang_starts_again_when_a_node_crashes(new_run: NewRun, framework: str) -> None:
-    run = new_run(framework, f"retry {LOST}")
-    run.start(job(framework, run.shared, more=f"retry: {LOST}"))
-    node = run.last()[1].node
-    run.strike("node of rank 1 crashes", lambda: run.cluster.crash(node), ranks=[1])
+    run = new_run(framework, LOST)
+    run.start()
+    run.strike("node of rank 1 crashes", lambda: run.cluster.crash(run.node_of(1)), ranks=[1])
     run.recover()
     assert_restarted_for_the_node(run)
 
 
-@FRAMEWORKS
+@pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_a_gang_starts_again_when_a_node_is_cut_from_the_masters(new_run: NewRun, framework: str) -> None:
-    run = new_run(framework, f"retry {LOST}, on_disconnect: stop")
-    run.start(job(framework, run.shared, more=f"on_disconnect: stop\nretry: {LOST}"))
-    node = run.last()[1].node
-    run.strike("node of rank 1 is cut from the masters", lambda: run.cluster.cut_from_masters(node), ranks=[1])
+    run = new_run(framework, f"{LOST}\non_disconnect: stop")
+    run.start()
+    act = partial(run.cluster.cut_from_masters, run.node_of(1))
+    run.strike("node of rank 1 is cut from the masters", act, ranks=[1])
     run.recover()
     assert_restarted_for_the_node(run)
+
+
+def test_an_elastic_gang_is_whole_again_after_a_node_crashed(new_run: NewRun) -> None:
+    run = new_run("torchrun c10d", f"{CONTINUE}\n{LOST}")
+    run.start()
+    run.strike("node of rank 1 crashes", lambda: run.cluster.crash(run.node_of(1)), ranks=[1])
+    run.recover()
+    found = run.detail()
+    assert (found.state, found.job.running, found.job.attempt) == (JobState.RUNNING, 3, 1)
+    assert run.is_beyond()
+
+
+@pytest.mark.parametrize("gang", [ELASTIC, CONTINUE])
+def test_an_elastic_gang_lives_through_the_loss_of_the_store_it_met_at(new_run: NewRun, gang: str) -> None:
+    run = new_run("torchrun c10d", f"{gang}\n{LOST}")
+    run.start()
+    run.strike("node of rank 0, with the store, crashes", lambda: run.cluster.crash(run.node_of(0)), ranks=[0])
+    run.recover()
+    found = run.detail()
+    assert found.state is JobState.RUNNING
+    assert (found.job.attempt, found.job.restarts) == (2, 0)
+    assert run.is_beyond()
