@@ -1,0 +1,93 @@
+"""The example with Ray: on one machine and on three, and when one of these is lost."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from gosched.cli.local_cluster import AgentShape, LocalCluster
+from gosched.core.records.job import JobState
+from tests.frameworks.hosts import Cluster
+from tests.integration.support import PATIENCE_S, goschedctl, until
+
+ROOT = Path(__file__).parents[2]
+INSTALL_S = 1800.0
+SUM = "the sum of the squares is 8555 by 3 nodes"
+ONE_MACHINE = AgentShape(resources={"cpu": 16, "memory": "32Gi"})
+
+
+@pytest.fixture(scope="module")
+def ray() -> str:
+    """Return the directory of Ray's programs."""
+    words = [ROOT / "tools" / "frameworks.sh", "ray"]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=INSTALL_S, check=False)
+    assert done.returncode == 0, done.stderr
+    return f"{done.stdout.strip()}/bin"
+
+
+@pytest.fixture
+def three_nodes(tmp_path: Path) -> Iterator[Cluster]:
+    cluster = Cluster(tmp_path / "cluster")
+    with cluster:
+        yield cluster
+
+
+def example(ray: str, name: str, **keys: object) -> dict[str, Any]:
+    """Return the example as it stands, but for its name, further keys, and where ray is."""
+    job: dict[str, Any] = yaml.safe_load((ROOT / "examples" / "ray.yaml").read_text())
+    for group in job["tasks"].values():
+        group["env"] = {**group.get("env", {}), "PATH": f"{ray}:/usr/bin:/bin"}
+    return {**job, "name": name, **keys}
+
+
+def said(cluster: LocalCluster, name: str) -> str:
+    return goschedctl(cluster.endpoints, "logs", name, "--task", "head/0").stdout
+
+
+def test_clusters_of_ray_that_share_one_machine_do_not_meet(ray: str) -> None:
+    before = set(Path("/tmp").glob("ray.*"))
+    with LocalCluster(masters=1, agents=[ONE_MACHINE]) as cluster, cluster.client() as client:
+        for turn in ("first", "second"):
+            names = [f"{turn}-{which}" for which in "ab"]
+            for name in names:
+                client.submit(yaml.safe_dump(example(ray, name)))
+            for name in names:
+                done = client.wait(name, timeout=PATIENCE_S)
+                assert (done.state, done.job.attempt) == (JobState.SUCCEEDED, 1)
+                assert SUM in said(cluster, name)
+    assert set(Path("/tmp").glob("ray.*")) <= before, "the tasks leave nothing behind"
+
+
+def test_the_example_runs_on_three_nodes(ray: str, three_nodes: Cluster) -> None:
+    with three_nodes.client() as client:
+        spread = example(ray, "ray")
+        for group in spread["tasks"].values():
+            group["placement"] = {"strategy": "spread"}
+        client.submit(yaml.safe_dump(spread))
+        done = client.wait("ray", timeout=PATIENCE_S)
+        assert done.state is JobState.SUCCEEDED
+        assert len({task.node_id for task in done.tasks}) == 3
+        assert SUM in said(three_nodes, "ray")
+
+
+def test_a_cluster_of_ray_starts_again_when_the_node_of_a_worker_crashes(ray: str, three_nodes: Cluster) -> None:
+    before = set(Path("/tmp").glob("ray.*"))
+    with three_nodes.client() as client:
+        long = example(ray, "ray", retry={"max": 3, "when": ["node_lost"]})
+        long["tasks"]["head"]["run"] = long["tasks"]["head"]["run"].replace("time.sleep(0.1)", "time.sleep(1)")
+        for group in long["tasks"].values():
+            group["placement"] = {"strategy": "spread"}
+        client.submit(yaml.safe_dump(long))
+        until(lambda: client.get_job("ray").job.running == 3, "all tasks run", PATIENCE_S)
+        three_nodes.crash(client.get_job("ray").tasks[1].node_id)
+        done = client.wait("ray", timeout=2 * PATIENCE_S)
+        assert (done.state, done.job.attempt, done.job.restarts) == (JobState.SUCCEEDED, 2, 0)
+        assert SUM in said(three_nodes, "ray")
+    for left in set(Path("/tmp").glob("ray.*")) - before:
+        shutil.rmtree(left)  # a machine that crashes cleans nothing up
