@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
+from functools import cache
 from pathlib import Path
 
+INSTALL_S = 1800.0
 PROGRAM = Path(__file__).with_name("program.py")
 PYTHON = "/usr/bin/python3"  # Debian's, which sees python3-torch and python3-mpi4py
 RANKS = 3
@@ -28,6 +31,8 @@ _FRAMEWORKS = {
 
 def job(framework: str, shared: Path, *, more: str) -> str:
     """Return the job file. `more`: further keys of the job."""
+    if framework == "torchft":
+        return _torchft(shared, more)
     distributed, command = _FRAMEWORKS[framework]
     run = command.format(program=PROGRAM, shared=shared)
     return f"""\
@@ -44,6 +49,27 @@ tasks:
 """
 
 
+def _torchft(shared: Path, more: str) -> str:
+    """Return a job of three replicas, and the lighthouse that tells them who is there."""
+    programs = installed("torchft") / "bin"
+    return f"""\
+name: train
+{more}
+tasks:
+  lighthouse:
+    resources: {{cpu: 1, memory: 256Mi}}
+    run: exec {programs}/torchft_lighthouse --min_replicas 2 --join_timeout_ms 5000 --bind [::]:$GOSCHED_PORT
+  replica:
+    count: {RANKS}
+    resources: {{cpu: 2, memory: 2Gi}}
+    placement: {{strategy: spread}}
+    env: {{OMP_NUM_THREADS: 1}}
+    run: |
+      export TORCHFT_LIGHTHOUSE=http://$GOSCHED_HOSTS_LIGHTHOUSE:$GOSCHED_PORT
+      exec {programs}/python {PROGRAM} torchft {shared}
+"""
+
+
 def sleepers(name: str, *, cpu: int = 2, seconds: int = 600, more: str = "") -> str:
     """Return a job of three tasks that only hold what they ask for."""
     return f"""\
@@ -56,3 +82,12 @@ tasks:
     placement: {{strategy: spread}}
     run: exec sleep {seconds}
 """
+
+
+@cache
+def installed(framework: str) -> Path:
+    """Return the environment of a framework that is not Debian's."""
+    script = Path(__file__).parents[2] / "tools" / "frameworks.sh"
+    done = subprocess.run([script, framework], capture_output=True, text=True, timeout=INSTALL_S, check=False)
+    assert done.returncode == 0, done.stderr
+    return Path(done.stdout.strip())

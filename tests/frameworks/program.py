@@ -1,20 +1,33 @@
 """The program of these tests, as ranks run it: one all-reduce in a step, a checkpoint every 20 steps.
 
-    python3 program.py torch|mpi|alone DIRECTORY
+    python3 program.py torch|mpi|alone|torchft DIRECTORY
 
 It runs under each framework's own Python and knows nothing of gosched but GOSCHED_* variables. DIRECTORY is shared by
 all ranks: a line for each step goes to `steps`, the last saved step is in `checkpoint`.
 """
 
+from __future__ import annotations
+
 import os
 import signal
+import socket
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Protocol
 
 STEP_S = 0.1
 STEPS_PER_CHECKPOINT = 20
 IDLE_S = 300  # after it was asked to save itself: then it is stopped
+
+
+class Ranks(Protocol):
+    """The world of one rank."""
+
+    rank: int
+
+    def sum(self, value: float) -> float: ...
 
 
 class Torch:
@@ -71,9 +84,17 @@ class Asked:
 
 
 def main() -> None:
+    framework, shared = sys.argv[1], Path(sys.argv[2])
+    if framework == "torchft":
+        heal(shared)
+    else:
+        worlds: dict[str, Callable[[], Ranks]] = {"torch": Torch, "mpi": Mpi, "alone": Alone}
+        work(worlds[framework], shared)
+
+
+def work(meet: Callable[[], Ranks], shared: Path) -> None:
     asked = Asked()  # first of all: the signal may come while ranks meet
-    shared = Path(sys.argv[2])
-    ranks = {"torch": Torch, "mpi": Mpi, "alone": Alone}[sys.argv[1]]()
+    ranks = meet()
     step = saved_step(shared / "checkpoint")
     with (shared / "steps").open("a") as steps:
         while True:
@@ -90,6 +111,43 @@ def main() -> None:
                 Path(os.environ["GOSCHED_CHECKPOINT_FILE"]).touch()
             if save:
                 time.sleep(IDLE_S)
+            time.sleep(max(0.0, begun + STEP_S - time.monotonic()))
+
+
+def heal(shared: Path) -> None:
+    """Work as a replica of torchft: those that are there commit a step, and one that comes gets their state."""
+    from datetime import timedelta
+
+    import torch
+    from torchft.manager import Manager
+    from torchft.process_group import ProcessGroupGloo
+
+    index, host = int(os.environ["GOSCHED_GROUP_INDEX"]), socket.gethostname()
+    store = torch.distributed.TCPStore(host, 0, is_master=True, wait_for_workers=False)
+    weight = torch.zeros(1)
+    manager = Manager(
+        pg=ProcessGroupGloo(timeout=timedelta(seconds=5)),
+        load_state_dict=lambda state: weight.copy_(state["weight"]),
+        state_dict=lambda: {"weight": weight},
+        min_replica_size=2,
+        use_async_quorum=False,
+        timeout=timedelta(seconds=10),
+        rank=0,
+        world_size=1,
+        store_addr=host,
+        store_port=store.port,
+        replica_id=f"replica_{index}",
+    )
+    with (shared / "steps").open("a") as steps:
+        while True:
+            begun = time.monotonic()
+            manager.start_quorum()
+            gradient = torch.ones(1)
+            manager.allreduce(gradient).wait()
+            if manager.should_commit():
+                weight += gradient
+                steps.write(line(index, manager.current_step()))
+                steps.flush()
             time.sleep(max(0.0, begun + STEP_S - time.monotonic()))
 
 

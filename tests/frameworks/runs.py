@@ -44,9 +44,11 @@ class Row:
     policy: str
     #: To the first event of the job; None: there was none.
     noticed_s: float | None
-    #: To the first step of a rank that is new, or to the end of the longest pause; None: it never ran again.
+    #: To the first step of a process that is new; None: there is none.
     again_s: float | None
-    #: That were done twice.
+    #: The longest time without a step of any rank; None: it never ran again.
+    pause_s: float | None
+    #: That a rank did twice, at most.
     steps_lost: int | None
     #: Of ranks that the fault had spared.
     pids_kept: str
@@ -148,7 +150,8 @@ class Run:
             fault=self.fault,
             policy=self.policy.replace("\n", ", "),
             noticed_s=events[0].at_ms / 1000 - self.struck_at if events else None,
-            again_s=self._again_s() if runs else None,
+            again_s=self._again_s(),
+            pause_s=self._pause_s() if runs else None,
             steps_lost=self._steps_lost() if runs else None,
             pids_kept=f"{len(self.kept_pids())} of {len(self.before) - len(self.struck)}",
             nodes_kept=f"{len(self.before) - len(self.moved())} of {len(self.before)}" if runs else "-",
@@ -163,30 +166,33 @@ class Run:
         return [step for step in self.steps() if step.at > self.struck_at and step.pid not in old]
 
     def _again_s(self) -> float | None:
-        if new := self._new():
-            return new[0].at - self.struck_at
-        if self.struck:
-            return None
-        times = [self.struck_at, *(step.at for step in self.steps() if step.at > self.struck_at)]
-        pauses = [(after - before, after) for before, after in itertools.pairwise(times)]
-        return max(pauses)[1] - self.struck_at if pauses else None
+        new = self._new()
+        return new[0].at - self.struck_at if new else None
+
+    def _pause_s(self) -> float | None:
+        times = [max(step.at for step in self.before.values())]
+        times += [step.at for step in self.steps() if step.at > self.struck_at]
+        return max((after - before for before, after in itertools.pairwise(times)), default=None)
 
     def _steps_lost(self) -> int | None:
-        """Return how many steps were done twice: 0 where nothing was begun anew."""
-        new = self._new()
-        if not new:
-            return None if self.struck else 0
-        done = max(step.step for step in self.steps() if step.at < new[0].at)
-        return max(0, done + 1 - new[0].step)
+        """Return by how many steps a new process began before where its rank was; None: a rank has none yet."""
+        old, new = dict(self.before), {step.rank: step.step for step in reversed(self._new())}
+        for step in self.steps():
+            if step.pid == old[step.rank].pid:
+                old[step.rank] = step
+        if set(self.struck) - set(new):
+            return None
+        return max([old[rank].step + 1 - first for rank, first in new.items()] + [0])
 
 
 def table(rows: Sequence[tuple[Row, bool]]) -> str:
     """Return the rows in Markdown, each with whether its test has passed."""
-    heads = ["framework", "fault", "policy", "noticed", "runs again", "steps lost", "pids kept", "nodes kept"]
+    heads = ["framework", "fault", "policy", "noticed", "runs again", "pause", "steps lost", "pids kept", "nodes kept"]
     heads += ["job", "restarts", "right", "words"]
     lines = [heads, ["---"] * len(heads)]
     for row, right in rows:
         cells = [row.framework, row.fault, row.policy, _seconds(row.noticed_s), _seconds(row.again_s)]
+        cells.append(_seconds(row.pause_s))
         cells += ["-" if row.steps_lost is None else str(row.steps_lost), row.pids_kept, row.nodes_kept, row.state]
         lines.append([*cells, str(row.restarts), "yes" if right else "**no**", row.words.replace("|", "/")])
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)

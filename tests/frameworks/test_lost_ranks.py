@@ -38,7 +38,6 @@ def test_a_member_of_an_elastic_gang_that_fails_is_started_again_beside_the_othe
     run.recover()
     found = run.detail()
     assert (found.state, found.job.running) == (JobState.RUNNING, 3)
-    assert found.job.attempt == 1
     assert [task.rank for task in found.tasks if task.allocation_id != tasks[task.rank]] == [1]
     assert run.is_beyond()
     if framework == "alone":  # torchrun starts all its workers again when there are more or fewer of them

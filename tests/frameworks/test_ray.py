@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,21 +13,12 @@ import yaml
 from gosched.cli.local_cluster import AgentShape, LocalCluster
 from gosched.core.records.job import JobState
 from tests.frameworks.hosts import Cluster
+from tests.frameworks.jobs import installed
 from tests.integration.support import PATIENCE_S, goschedctl, until
 
 ROOT = Path(__file__).parents[2]
-INSTALL_S = 1800.0
 SUM = "the sum of the squares is 8555 by 3 nodes"
 ONE_MACHINE = AgentShape(resources={"cpu": 16, "memory": "32Gi"})
-
-
-@pytest.fixture(scope="module")
-def ray() -> str:
-    """Return the directory of Ray's programs."""
-    words = [ROOT / "tools" / "frameworks.sh", "ray"]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=INSTALL_S, check=False)
-    assert done.returncode == 0, done.stderr
-    return f"{done.stdout.strip()}/bin"
 
 
 @pytest.fixture
@@ -38,11 +28,11 @@ def three_nodes(tmp_path: Path) -> Iterator[Cluster]:
         yield cluster
 
 
-def example(ray: str, name: str, **keys: object) -> dict[str, Any]:
+def example(name: str, **keys: object) -> dict[str, Any]:
     """Return the example as it stands, but for its name, further keys, and where ray is."""
     job: dict[str, Any] = yaml.safe_load((ROOT / "examples" / "ray.yaml").read_text())
     for group in job["tasks"].values():
-        group["env"] = {**group.get("env", {}), "PATH": f"{ray}:/usr/bin:/bin"}
+        group["env"] = {**group.get("env", {}), "PATH": f"{installed('ray')}/bin:/usr/bin:/bin"}
     return {**job, "name": name, **keys}
 
 
@@ -50,13 +40,13 @@ def said(cluster: LocalCluster, name: str) -> str:
     return goschedctl(cluster.endpoints, "logs", name, "--task", "head/0").stdout
 
 
-def test_clusters_of_ray_that_share_one_machine_do_not_meet(ray: str) -> None:
+def test_clusters_of_ray_that_share_one_machine_do_not_meet() -> None:
     before = set(Path("/tmp").glob("ray.*"))
     with LocalCluster(masters=1, agents=[ONE_MACHINE]) as cluster, cluster.client() as client:
         for turn in ("first", "second"):
             names = [f"{turn}-{which}" for which in "ab"]
             for name in names:
-                client.submit(yaml.safe_dump(example(ray, name)))
+                client.submit(yaml.safe_dump(example(name)))
             for name in names:
                 done = client.wait(name, timeout=PATIENCE_S)
                 assert (done.state, done.job.attempt) == (JobState.SUCCEEDED, 1)
@@ -64,9 +54,9 @@ def test_clusters_of_ray_that_share_one_machine_do_not_meet(ray: str) -> None:
     assert set(Path("/tmp").glob("ray.*")) <= before, "the tasks leave nothing behind"
 
 
-def test_the_example_runs_on_three_nodes(ray: str, three_nodes: Cluster) -> None:
+def test_the_example_runs_on_three_nodes(three_nodes: Cluster) -> None:
     with three_nodes.client() as client:
-        spread = example(ray, "ray")
+        spread = example("ray")
         for group in spread["tasks"].values():
             group["placement"] = {"strategy": "spread"}
         client.submit(yaml.safe_dump(spread))
@@ -76,10 +66,10 @@ def test_the_example_runs_on_three_nodes(ray: str, three_nodes: Cluster) -> None
         assert SUM in said(three_nodes, "ray")
 
 
-def test_a_cluster_of_ray_starts_again_when_the_node_of_a_worker_crashes(ray: str, three_nodes: Cluster) -> None:
+def test_a_cluster_of_ray_starts_again_when_the_node_of_a_worker_crashes(three_nodes: Cluster) -> None:
     before = set(Path("/tmp").glob("ray.*"))
     with three_nodes.client() as client:
-        long = example(ray, "ray", retry={"max": 3, "when": ["node_lost"]})
+        long = example("ray", retry={"max": 3, "when": ["node_lost"]})
         long["tasks"]["head"]["run"] = long["tasks"]["head"]["run"].replace("time.sleep(0.1)", "time.sleep(1)")
         for group in long["tasks"].values():
             group["placement"] = {"strategy": "spread"}
