@@ -38,6 +38,11 @@ class Cluster(HostCluster):
                 process.kill()
         until(lambda: not self._processes(node), f"{node} is empty", CALL_S)
 
+    def lose_power(self, node: str) -> None:
+        """End a node without a word: its peers wait for it until somebody tells them."""
+        self.hosts.cut_off(node)
+        self.crash(node)
+
     def kill_agent(self, node: str) -> None:
         """Kill the agent alone: supervisors and tasks go on."""
         self.agents[node].kill()

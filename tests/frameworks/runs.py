@@ -157,7 +157,7 @@ class Run:
             nodes_kept=f"{len(self.before) - len(self.moved())} of {len(self.before)}" if runs else "-",
             state=found.state.name + (f" ({found.reason})" if found.reason else ""),
             restarts=found.restarts,
-            words="; ".join([*dict.fromkeys(e.message for e in events), *filter(None, [self.explained])]),
+            words="; ".join([*told(events, self.struck_at), *filter(None, [self.explained])]),
         )
 
     def _new(self) -> list[Step]:
@@ -172,6 +172,7 @@ class Run:
     def _pause_s(self) -> float | None:
         times = [max(step.at for step in self.before.values())]
         times += [step.at for step in self.steps() if step.at > self.struck_at]
+        times += [] if self.is_beyond() else [time.time()]  # it may hang
         return max((after - before for before, after in itertools.pairwise(times)), default=None)
 
     def _steps_lost(self) -> int | None:
@@ -183,6 +184,11 @@ class Run:
         if set(self.struck) - set(new):
             return None
         return max([old[rank].step + 1 - first for rank, first in new.items()] + [0])
+
+
+def told(events: Sequence[HistoryEvent], since: float) -> list[str]:
+    """Return the events' lines, each with its seconds after a moment."""
+    return [f"{event.at_ms / 1000 - since:.1f} s {event.message}" for event in events]
 
 
 def table(rows: Sequence[tuple[Row, bool]]) -> str:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from gosched.cli.local_cluster import AgentShape, LocalCluster
 from gosched.core.records.job import JobState
 from tests.frameworks.hosts import Cluster
 from tests.frameworks.jobs import installed
+from tests.frameworks.runs import Row, told
 from tests.integration.support import PATIENCE_S, goschedctl, until
 
 ROOT = Path(__file__).parents[2]
@@ -66,7 +69,9 @@ def test_the_example_runs_on_three_nodes(three_nodes: Cluster) -> None:
         assert SUM in said(three_nodes, "ray")
 
 
-def test_a_cluster_of_ray_starts_again_when_the_node_of_a_worker_crashes(three_nodes: Cluster) -> None:
+def test_a_cluster_of_ray_starts_again_when_the_node_of_a_worker_crashes(
+    three_nodes: Cluster, record_property: Callable[[str, object], None]
+) -> None:
     before = set(Path("/tmp").glob("ray.*"))
     with three_nodes.client() as client:
         long = example("ray", retry={"max": 3, "when": ["node_lost"]})
@@ -75,8 +80,28 @@ def test_a_cluster_of_ray_starts_again_when_the_node_of_a_worker_crashes(three_n
             group["placement"] = {"strategy": "spread"}
         client.submit(yaml.safe_dump(long))
         until(lambda: client.get_job("ray").job.running == 3, "all tasks run", PATIENCE_S)
-        three_nodes.crash(client.get_job("ray").tasks[1].node_id)
+        placed = [task.node_id for task in client.get_job("ray").tasks]
+        struck_at = time.time()
+        three_nodes.crash(placed[1])
         done = client.wait("ray", timeout=2 * PATIENCE_S)
+        events = client.list_events(job="ray", since_ms=int(struck_at * 1000)).events
+        again = [event.at_ms / 1000 - struck_at for event in events if event.kind == "job_started"]
+        kept = sum(task.node_id == node for task, node in zip(done.tasks, placed, strict=True))
+        row = Row(
+            framework="ray",
+            fault="node of a worker crashes",
+            policy="retry: {max: 3, when: [node_lost]}",
+            noticed_s=events[0].at_ms / 1000 - struck_at,
+            again_s=again[0] if again else None,
+            pause_s=None,
+            steps_lost=None,
+            pids_kept="0 of 2",
+            nodes_kept=f"{kept} of 3",
+            state=done.state.name,
+            restarts=done.job.restarts,
+            words="; ".join(told(events, struck_at)),
+        )
+        record_property("row", asdict(row))
         assert (done.state, done.job.attempt, done.job.restarts) == (JobState.SUCCEEDED, 2, 0)
         assert SUM in said(three_nodes, "ray")
     for left in set(Path("/tmp").glob("ray.*")) - before:
