@@ -62,7 +62,7 @@ def test_an_elastic_gang_is_whole_again_after_a_node_crashed(new_run: NewRun) ->
     assert run.is_beyond()
 
 
-@pytest.mark.parametrize("gang", [ELASTIC, CONTINUE])
+@pytest.mark.parametrize("gang", [ELASTIC, CONTINUE], ids=["restart_gang", "continue"])
 def test_an_elastic_gang_lives_through_the_loss_of_the_store_it_met_at(new_run: NewRun, gang: str) -> None:
     run = new_run("torchrun c10d", f"{gang}\n{LOST}")
     run.start()
