@@ -36,6 +36,7 @@ STAMPED: dict[str, tuple[tuple[str, ...], ...]] = {
         ("end_known_at_ms",),
         ("failed_at_ms",),
         ("lost_at_ms",),
+        ("member_failed_at_ms",),
         ("placed_at_ms", "until_ms"),
         ("checkpoint_at_ms",),
     ),

@@ -17,6 +17,7 @@ from gosched.core.limits import (
     MAX_FREE_RESTARTS,
     MAX_UNDELIVERED_BACKOFF_MS,
     UNDELIVERED_BACKOFF_MS,
+    WAVE_MS,
 )
 from gosched.core.preemption_rules import may_restart
 from gosched.core.reasons import BY_ORDER, Reason
@@ -190,15 +191,27 @@ def _goes_on(state: ClusterState, events: list[Event], job: Job) -> bool:
 
 
 def _retry_member(state: ClusterState, events: list[Event], failed: Task) -> None:
+    """Let a member that failed wait for its next start. One that does so shortly after another fails for the same
+    reason: that costs the job one of its restarts, not one for each member."""
     job = state.jobs[failed.job_id]
     cause = _cause(state, job, failed)
-    if not may_restart(job, cause):
+    alone = cause is RetryCause.FAILED and not _is_of_wave(state, job)
+    if alone and not may_restart(job, cause):
         return
-    counts = cause is RetryCause.FAILED
-    first_ms = job.spec.retry.backoff_ms if counts else min(failed.moves, 1) * AGAIN_BACKOFF_MS
-    later_ms = state.clock_ms + _doubled(first_ms, failed.moves)
-    state.put_job(replace(job, member_restarts=job.member_restarts + counts, not_before_ms=later_ms))
+    first_ms = job.spec.retry.backoff_ms if alone else max(job.spec.retry.backoff_ms, AGAIN_BACKOFF_MS)
+    waits = replace(
+        job,
+        member_restarts=job.member_restarts + alone,
+        member_failed_at_ms=state.clock_ms,
+        not_before_ms=state.clock_ms + _doubled(first_ms, failed.moves),
+    )
+    state.put_job(waits)
     wait_for_another_place(state, events, failed)
+
+
+def _is_of_wave(state: ClusterState, job: Job) -> bool:
+    """Return whether a member that fails now does so for the reason for which another was started again."""
+    return 0 < job.member_failed_at_ms >= state.clock_ms - WAVE_MS
 
 
 def _cause(state: ClusterState, job: Job, failed: Task) -> RetryCause:
@@ -211,14 +224,15 @@ def _cause(state: ClusterState, job: Job, failed: Task) -> RetryCause:
 def _member_failed(state: ClusterState, events: list[Event], job: Job, task: Task) -> None:
     evicted = is_of_lost_order(state, job, task)
     cause = RetryCause.PREEMPTED if evicted else _cause(state, job, task)
-    again = _may_be_placed_again(job) if _is_nodes_fault(state, task) else may_restart(job, cause)
+    paid = cause is RetryCause.FAILED and _is_of_wave(state, job)
+    again = _may_be_placed_again(job) if _is_nodes_fault(state, task) else paid or may_restart(job, cause)
     judged = cause is RetryCause.FAILED and state.feature_level >= FeatureLevel.BOUNDED
     after_loss = cause is RetryCause.NODE_LOST and task.state is TaskState.FAILED
     how = task.detail or _how_it_ended(task)
     job = replace(
         job,
         intent=restart_intent(job) if again else JobIntent.FAIL,
-        restarts=job.restarts + (again and cause is RetryCause.FAILED),
+        restarts=job.restarts + (again and cause is RetryCause.FAILED and not paid),
         preemptions=job.preemptions + (again and evicted),
         reason=Reason.NODE_LOST if after_loss else task.reason or Reason.TASK_FAILED,
         detail=f"task {task.group}/{task.index}: {_LOST_ORDER if evicted else how}{_AFTER_LOSS * after_loss}",
@@ -301,6 +315,7 @@ def _next_attempt(state: ClusterState, events: list[Event], job: Job) -> None:
         scaled_to=0 if job.spec.gang.initial_tasks else job.scaled_to,
         failed_at_ms=0,
         lost_at_ms=0,
+        member_failed_at_ms=0,
     )
     change_job(state, events, job, waiting)
 

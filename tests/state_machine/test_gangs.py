@@ -8,10 +8,12 @@ from gosched.core.events import JobChanged, TaskChanged
 from gosched.core.features import FeatureLevel
 from gosched.core.limits import (
     AFTERMATH_MS,
+    AGAIN_BACKOFF_MS,
     MAX_BACKOFF_MS,
     MAX_FREE_RESTARTS,
     MAX_UNDELIVERED_BACKOFF_MS,
     UNDELIVERED_BACKOFF_MS,
+    WAVE_MS,
 )
 from gosched.core.outcome import Code
 from gosched.core.reasons import Reason
@@ -290,6 +292,7 @@ def test_below_its_minimum_a_gang_that_continues_restarts_as_its_policy_says(c):
     continuing(c, retry=RetryPolicy(max_restarts=3, when=(RetryCause.FAILED,)))
     for rank in range(3):
         c.report("j1", rank, T.FAILED, 3)
+        c.accept(Noop(), at_ms=c.state.clock_ms + WAVE_MS)
     assert c.task_states("j1") == [T.PENDING, T.PENDING, T.FAILED, T.STOPPING]
     c.report("j1", 3, T.KILLED)
     job = c.job("j1")
@@ -298,9 +301,9 @@ def test_below_its_minimum_a_gang_that_continues_restarts_as_its_policy_says(c):
 
 
 def test_a_member_that_failed_starts_again_while_the_others_run_on(c):
-    retry = RetryPolicy(max_restarts=2, backoff_ms=1000, when=(RetryCause.FAILED,))
+    retry = RetryPolicy(max_restarts=2, backoff_ms=20_000, when=(RetryCause.FAILED,))
     continuing(c, retry=retry)
-    for restarts, wait_ms in ((1, 1000), (2, 2000)):
+    for restarts, wait_ms in ((1, 20_000), (2, 40_000)):
         c.report("j1", 0, T.FAILED, 3)
         job, task = c.job("j1"), c.tasks("j1")[0]
         assert (job.member_restarts, job.attempt, job.failed, job.unplaced) == (restarts, 1, 0, 1)
@@ -311,6 +314,27 @@ def test_a_member_that_failed_starts_again_while_the_others_run_on(c):
         assert c.plan(gang(job, "n1", ranks=[0])) == ()
     c.report("j1", 0, T.FAILED, 3)
     assert (c.tasks("j1")[0].state, c.job("j1").intent) == (T.FAILED, JobIntent.RUN)
+
+
+def test_members_that_fail_shortly_after_each_other_cost_one_restart(c):
+    continuing(c, retry=RetryPolicy(max_restarts=1, when=(RetryCause.FAILED,)))
+    for rank in (0, 1):
+        c.report("j1", rank, T.FAILED, 3)
+    assert (c.task_states("j1")[:2], c.job("j1").member_restarts) == ([T.PENDING, T.PENDING], 1)
+    assert c.job("j1").not_before_ms == c.state.clock_ms + AGAIN_BACKOFF_MS
+    c.report("j1", 2, T.FAILED, 3)
+    assert (c.job("j1").intent, c.job("j1").restarts) == (JobIntent.RESTART, 0)
+
+
+def test_a_member_that_fails_on_and_on_costs_one_restart_after_the_other(c):
+    continuing(c, retry=RetryPolicy(max_restarts=2, when=(RetryCause.FAILED,)))
+    for _ in range(20):
+        c.report("j1", 0, T.FAILED, 3)
+        if c.tasks("j1")[0].state is T.FAILED:
+            break
+        c.accept(Noop(), at_ms=max(c.job("j1").not_before_ms, c.state.clock_ms + 1))
+        assert c.plan(gang(c.job("j1"), "n1", ranks=[0])) == ()
+    assert (c.tasks("j1")[0].state, c.tasks("j1")[0].moves, c.job("j1").member_restarts) == (T.FAILED, 7, 2)
 
 
 def test_what_members_fail_at_after_the_loss_of_a_node_is_put_down_to_it(c):

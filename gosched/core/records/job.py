@@ -147,6 +147,8 @@ class Job:
     lost_at_ms: int = added(0, 4)
     #: Starts of single members that followed a failure of their own, while the gang went on.
     member_restarts: int = added(0, 4)
+    #: When this attempt last had a member fail, and went on; 0: never.
+    member_failed_at_ms: int = added(0, 4)
 
     @property
     def deadline_ms(self) -> int:
