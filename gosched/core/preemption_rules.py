@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from gosched.core.limits import MAX_FREE_RESTARTS
 from gosched.core.reasons import BY_ORDER, Reason
-from gosched.core.records.job import Job, JobIntent, JobState
+from gosched.core.records.job import Job, JobIntent, JobState, wants_placement
 from gosched.core.records.queue import Queue
 from gosched.core.records.window import Window
 from gosched.core.sharing import lineage
@@ -30,8 +30,7 @@ def may_restart(job: Job, cause: RetryCause) -> bool:
 
 def rejoins_in_place(job: Job) -> bool:
     """Return whether members of a gang that goes on have failed, and start again, each where it ran if it can."""
-    runs = job.state is JobState.RUNNING and job.intent is JobIntent.RUN and not job.frozen
-    return runs and job.may_join > 0 and job.not_before_ms > job.placed_at_ms
+    return job.state is JobState.RUNNING and wants_placement(job) and job.member_failed_at_ms > 0
 
 
 def restarts_in_place(job: Job) -> bool:

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 
 from gosched.core.commands.plans import GangPlacement
 from gosched.core.events import Event, FenceChanged, JobUpdated
+from gosched.core.features import FeatureLevel
 from gosched.core.preemption_rules import restarts_in_place
 from gosched.core.records.fence import Fence
 from gosched.core.records.job import Job, JobState, wants_placement
@@ -22,7 +23,7 @@ from gosched.state_machine.gang_start import by_group, place
 def make(state: ClusterState, events: list[Event], gang: GangPlacement, released: Iterable[str]) -> None:
     """Make a fence for the gang, whose victims are ordered to stop already. `released`: their allocations."""
     slowest = [state.jobs[eviction.job_id].spec.eviction_ms for eviction in gang.evictions]
-    not_before_ms = state.jobs[gang.job_id].not_before_ms
+    not_before_ms = state.jobs[gang.job_id].not_before_ms if state.feature_level >= FeatureLevel.BOUNDED else 0
     fence = Fence(
         job_id=gang.job_id,
         attempt=gang.attempt,

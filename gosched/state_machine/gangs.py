@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import assert_never
 
 from gosched.core.commands.nodes import TaskReport
-from gosched.core.events import Event, JobChanged, JobUpdated
+from gosched.core.events import Event, JobChanged, JobUpdated, TaskChanged
 from gosched.core.features import FeatureLevel
 from gosched.core.limits import (
     AFTERMATH_MS,
@@ -63,7 +63,7 @@ def after_ends(state: ClusterState, events: list[Event], ended: dict[str, Task |
             detail = f"all of group {job.spec.gang.ends_with} has succeeded"
             done = replace(job, intent=JobIntent.SUCCEED, reason=Reason.GANG_ENDED, detail=detail)
             stop_all(state, events, done, Reason.GANG_ENDED)
-        elif failed is not None and job.intent is JobIntent.RUN and not _goes_on(state, events, job):
+        elif failed is not None and job.intent is JobIntent.RUN and not _goes_on(state, events, job, heard_at_ms):
             _member_failed(state, events, job, failed)
         elif failed is not None and _explains_failure(job, failed, heard_at_ms):
             _blame_node(state, events, job, failed)
@@ -168,7 +168,7 @@ def _is_done(state: ClusterState, job: Job) -> bool:
     return False
 
 
-def _goes_on(state: ClusterState, events: list[Event], job: Job) -> bool:
+def _goes_on(state: ClusterState, events: list[Event], job: Job, heard_at_ms: int) -> bool:
     """Return whether the gang goes on without the members that it has lost, since each group still has its floor. Those
     whose node was lost wait for another place then, and so do those that failed, as far as `retry` allows."""
     if job.spec.gang.on_member_failure is not MemberFailure.CONTINUE:
@@ -179,15 +179,32 @@ def _goes_on(state: ClusterState, events: list[Event], job: Job) -> bool:
         if sum(task.state in _IN_PLACE for task in tasks[first : first + group.count]) < group.floor:
             return False
         first += group.count
-    is_known = state.feature_level >= FeatureLevel.BOUNDED
-    if is_known and any(_went_with_its_node(task) for task in tasks):
-        state.put_job(replace(job, lost_at_ms=state.clock_ms))
+    if state.feature_level >= FeatureLevel.BOUNDED:
+        _start_members_again(state, events, job, tasks, heard_at_ms)
+        return True
     for task in tasks:
         if task.state is TaskState.LOST:
             wait_for_another_place(state, events, task)
-        elif task.state is TaskState.FAILED and is_known:
-            _retry_member(state, events, task)
     return True
+
+
+def _start_members_again(
+    state: ClusterState, events: list[Event], job: Job, tasks: list[Task], heard_at_ms: int
+) -> None:
+    """Let the lost members wait for another place, and those that have failed just now, or since their peer's node was
+    last heard."""
+    now = {event.task_id for event in events if isinstance(event, TaskChanged) and event.after is TaskState.FAILED}
+    since_ms = state.clock_ms + 1
+    if any(_went_with_its_node(task) for task in tasks):
+        since_ms = (heard_at_ms or state.clock_ms) - WAVE_MS
+        paid = job.member_restarts > 0 and job.member_failed_at_ms >= heard_at_ms > 0
+        lost = replace(job, lost_at_ms=state.clock_ms, not_before_ms=0, member_restarts=job.member_restarts - paid)
+        state.put_job(lost)
+    for task in tasks:
+        if task.state is TaskState.LOST:
+            wait_for_another_place(state, events, task)
+        elif task.state is TaskState.FAILED and (task.id in now or task.ended_at_ms >= since_ms):
+            _retry_member(state, events, task)
 
 
 def _retry_member(state: ClusterState, events: list[Event], failed: Task) -> None:
@@ -196,14 +213,14 @@ def _retry_member(state: ClusterState, events: list[Event], failed: Task) -> Non
     job = state.jobs[failed.job_id]
     cause = _cause(state, job, failed)
     alone = cause is RetryCause.FAILED and not _is_of_wave(state, job)
-    if alone and not may_restart(job, cause):
+    if (alone or cause is RetryCause.NODE_LOST) and not may_restart(job, cause):
         return
     first_ms = job.spec.retry.backoff_ms if alone else max(job.spec.retry.backoff_ms, AGAIN_BACKOFF_MS)
     waits = replace(
         job,
         member_restarts=job.member_restarts + alone,
         member_failed_at_ms=state.clock_ms,
-        not_before_ms=state.clock_ms + _doubled(first_ms, failed.moves),
+        not_before_ms=max(job.not_before_ms, state.clock_ms + _doubled(first_ms, failed.moves)),
     )
     state.put_job(waits)
     wait_for_another_place(state, events, failed)
@@ -238,7 +255,7 @@ def _member_failed(state: ClusterState, events: list[Event], job: Job, task: Tas
         detail=f"task {task.group}/{task.index}: {_LOST_ORDER if evicted else how}{_AFTER_LOSS * after_loss}",
         exit_code=None if again or evicted else task.exit_code,
         not_before_ms=state.clock_ms + _backoff_ms(state, job, task) if again and not evicted else 0,
-        failed_at_ms=state.clock_ms if judged else 0,
+        failed_at_ms=state.clock_ms if judged and not paid else 0,
     )
     stop_all(state, events, job, Reason.GANG_MEMBER_FAILED)
 
@@ -259,6 +276,10 @@ def _blame_node(state: ClusterState, events: list[Event], job: Job, lost: Task) 
     blameless = replace(job, restarts=job.restarts - counted, failed_at_ms=0)
     if not may_restart(blameless, RetryCause.NODE_LOST):
         return
+    events.append(JobUpdated(job_id=job.id))
+    if job.intent is JobIntent.SUSPEND:
+        state.put_job(blameless)
+        return
     state.put_job(
         replace(
             blameless,
@@ -269,7 +290,6 @@ def _blame_node(state: ClusterState, events: list[Event], job: Job, lost: Task) 
             not_before_ms=state.clock_ms + _backoff_ms(state, job, lost),
         )
     )
-    events.append(JobUpdated(job_id=job.id))
 
 
 def _is_nodes_fault(state: ClusterState, task: Task) -> bool:
@@ -344,7 +364,8 @@ def _backoff_ms(state: ClusterState, job: Job, failed: Task) -> int:
     times = job.attempt - 1 - job.preemptions
     wanted = _doubled(job.spec.retry.backoff_ms, times)
     if not _is_undelivered(state, failed):
-        return 0 if state.feature_level >= FeatureLevel.BOUNDED and _went_with_its_node(failed) else wanted
+        is_gone = failed.state is TaskState.LOST and failed.reason == Reason.NODE_LOST
+        return 0 if state.feature_level >= FeatureLevel.BOUNDED and is_gone else wanted
     return max(wanted, min(UNDELIVERED_BACKOFF_MS << min(times, _MAX_DOUBLINGS), MAX_UNDELIVERED_BACKOFF_MS))
 
 

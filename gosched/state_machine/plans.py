@@ -105,7 +105,8 @@ def _repair_problem(state: ClusterState, job: Job, gang: GangPlacement) -> str:
     own = Eviction(job_id=job.id, attempt=job.attempt, cause=Cause.REPAIR)
     if gang.evictions != (own,):
         return f"a repair evicts the job itself at attempt {job.attempt}, and nobody else"
-    if job.not_before_ms > state.clock_ms + MAX_KEPT_BACKOFF_MS:
+    bounded = state.feature_level >= FeatureLevel.BOUNDED
+    if bounded and job.not_before_ms > state.clock_ms + MAX_KEPT_BACKOFF_MS:
         begins = units.moment(state.feature_level, job.not_before_ms)
         return f"the job's next attempt is not before {begins}: its places are not kept for so long"
     if _may_be_repaired(state, job, gang.attempt):

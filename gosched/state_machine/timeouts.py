@@ -37,7 +37,9 @@ def pass_time(state: ClusterState, events: list[Event]) -> Outcome:
         if subject.kind is TimerKind.NODE:
             tasks += drain_over(state, events, subject.id)
         elif subject.kind is TimerKind.FENCE:
-            tasks += len(state.fences[subject.id].tasks)  # it starts as the follow-up of any command
+            fence = state.fences[subject.id]  # it starts as the follow-up of this command, or of the end of its victims
+            state.put_moments("fences", fence.job_id, replace(fence, not_before_ms=0))
+            tasks += len(fence.tasks)
         else:
             tasks += state.jobs[subject.id].spec.task_count
             _due(state, events, subject.id)

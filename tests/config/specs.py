@@ -199,10 +199,10 @@ def specs(draw: st.DrawFn) -> JobSpec:
         labels=draw(pairs(keys, texts)),
         gang=GangPolicy(
             min_tasks=sum(group.floor for group in made),
-            on_member_failure=draw(kinds(*[kind for kind in MemberFailure if kind])),
+            on_member_failure=(failure := draw(kinds(*[kind for kind in MemberFailure if kind]))),
             wait_ms=draw(durations),
             ends_with=draw(either(st.just(""), "a", "nothing")),
-            replace_after_ms=draw(either(st.just(0), 120_000, -1)),
+            replace_after_ms=draw(either(st.just(0), 120_000, -1)) if failure is MemberFailure.CONTINUE else 0,
         ),
         groups=tuple(made),
         retry=RetryPolicy(

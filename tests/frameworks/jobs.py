@@ -33,6 +33,8 @@ def job(framework: str, shared: Path, *, more: str) -> str:
     """Return the job file. `more`: further keys of the job."""
     if framework == "torchft":
         return _torchft(shared, more)
+    if framework == "torchrun c10d, own store":
+        return _own_store(shared, more)
     distributed, command = _FRAMEWORKS[framework]
     run = command.format(program=PROGRAM, shared=shared)
     return f"""\
@@ -46,6 +48,29 @@ tasks:
     distributed: {distributed}
     env: {{OMP_NUM_THREADS: 1, PET_REDIRECTS: "0:1", PET_TEE: "0:1"}}
     run: {run}
+"""
+
+
+def _own_store(shared: Path, more: str) -> str:
+    """Return a job whose ranks meet at a store that is none of theirs, so that each of them may be lost."""
+    return f"""\
+name: train
+{more}
+tasks:
+  store:
+    resources: {{cpu: 1, memory: 256Mi}}
+    run: |
+      exec {PYTHON} -c 'import os, signal; from torch.distributed import TCPStore
+      store = TCPStore("0.0.0.0", int(os.environ["GOSCHED_PORT"]), None, True, wait_for_workers=False)
+      signal.pause()'
+  worker:
+    count: {RANKS}
+    resources: {{cpu: 2, memory: 1Gi}}
+    placement: {{strategy: spread}}
+    env: {{OMP_NUM_THREADS: 1, PET_REDIRECTS: "0:1", PET_TEE: "0:1"}}
+    run: |
+      exec torchrun --nnodes 2:{RANKS} --max_restarts 3 --rdzv_backend c10d --rdzv_id $GOSCHED_JOB_ID \
+        --rdzv_endpoint $GOSCHED_HOSTS_STORE:$GOSCHED_PORT --rdzv_conf is_host=0 {PROGRAM} torch {shared}
 """
 
 

@@ -53,12 +53,25 @@ def test_a_gang_starts_again_when_a_node_is_cut_from_the_masters(new_run: NewRun
 
 
 def test_an_elastic_gang_is_whole_again_after_a_node_crashed(new_run: NewRun) -> None:
-    run = new_run("torchrun c10d", f"{CONTINUE}\n{LOST}")
+    run = new_run("torchrun c10d", f"{CONTINUE}\n{LOST}\non_disconnect: stop")
     run.start()
     run.strike("node of rank 1 crashes", lambda: run.cluster.crash(run.node_of(1)), ranks=[1])
     run.recover()
     found = run.detail()
     assert (found.state, found.job.running, found.job.attempt) == (JobState.RUNNING, 3, 1)
+    assert run.is_beyond()
+
+
+def test_ranks_that_meet_at_a_store_of_its_own_go_on_without_any_of_them(new_run: NewRun) -> None:
+    gang = 'gang: {min: "60%", on_member_failure: continue}'  # the store and two of three workers
+    run = new_run("torchrun c10d, own store", f"{gang}\n{LOST}\non_disconnect: stop")
+    run.start()
+    store = run.detail().tasks[0].node_id
+    rank = next(rank for rank, step in run.last().items() if step.node != store)
+    run.strike("node of a rank crashes", lambda: run.cluster.crash(run.node_of(rank)), ranks=[rank])
+    run.recover()
+    found = run.detail()
+    assert (found.state, found.job.attempt, found.job.restarts) == (JobState.RUNNING, 1, 0)
     assert run.is_beyond()
 
 

@@ -8,7 +8,7 @@ from tests.frameworks.hosts import kill
 from tests.frameworks.jobs import FAILED, LOST
 from tests.frameworks.runs import Run
 
-CONTINUE = 'gang: {min: "50%", on_member_failure: continue}'  # the lighthouse and two replicas
+CONTINUE = 'gang: {min: "50%", on_member_failure: continue, replace_after: 0s}'  # the lighthouse and two replicas
 
 
 def lost_replica(run: Run) -> int:

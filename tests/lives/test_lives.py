@@ -17,7 +17,7 @@ from gosched.state_machine import MachineBug, fences, gangs
 from tests.lives.life import Life, Seen
 
 STEPS = 150
-SEEDS = range(6)
+SEEDS = range(10)
 #: Things that meet in one job in these lives; each must go on doing so.
 PAIRS = (
     ("scale", "task lost NODE_LOST"),
@@ -62,13 +62,13 @@ def _broken_gangs_run_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gangs, "_goes_on", lambda *_: True)
 
 
-#: What seldom meets a fault has seeds that do: one life of a hundred meets the second, one of 150 the third.
+#: What seldom meets a fault has seeds that do.
 @pytest.mark.parametrize(
     ("fault", "seeds"),
     [
         (_all_that_is_held_is_kept, range(40)),
-        (_held_gangs_are_repaired, (119, 143)),
-        (_fences_cost_no_quota, (214, 383, 425)),
+        (_held_gangs_are_repaired, (5, 31)),
+        (_fences_cost_no_quota, (16, 72, 78)),
         (_fences_outlive_their_nodes, range(40)),
         (_broken_gangs_run_on, range(40)),
     ],

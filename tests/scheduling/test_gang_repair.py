@@ -10,6 +10,7 @@ from gosched.core.records.tenant import Quota
 from gosched.core.spec.placement_rules import Taint
 from gosched.core.spec.policies import GangPolicy, MemberFailure, RetryCause, RetryPolicy
 from gosched.scheduling import Policy
+from tests.scheduling.support import notation
 from tests.scheduling.support.notation import NOW_MS, duration
 from tests.scheduling.support.tables import World, begin
 
@@ -200,6 +201,45 @@ def test_a_member_of_a_gang_that_goes_on_starts_again_where_it_ran_before_others
     world.go("5s")
     world.expect("gang c\nlater INSUFFICIENT")
     assert (nodes_of(world, "gang"), world.state.jobs["gang"].attempt) == (["b", "c"], 1)
+
+
+def test_a_member_that_failed_lets_its_gang_have_no_more_than_its_own_place_before_others() -> None:
+    world = begin(NODES)
+    goes_on = GangPolicy(min_tasks=1, on_member_failure=MemberFailure.CONTINUE)
+    retry = RetryPolicy(max_restarts=3, when=FAILS)
+    world.start("gang : 1..5x 4cpu  on b c", retry=retry, gang=goes_on)
+    world.submit(["urgent", "priority=9", ":", "3x", "4cpu"])
+    world.fail("gang", 1)
+    world.expect("gang c\nurgent a d e")
+
+
+def test_a_gang_that_is_held_does_not_ask_for_its_members_again() -> None:
+    world = begin(NODES)
+    goes_on = GangPolicy(min_tasks=1, on_member_failure=MemberFailure.CONTINUE)
+    world.start("gang : 1..2x 4cpu  on b c", retry=RetryPolicy(max_restarts=3, when=FAILS), gang=goes_on)
+    world.fail("gang", 1)
+    world.do(ControlJob(job_id="gang", action=Action.HOLD))
+    world.expect("")
+
+
+def test_places_are_not_kept_idle_for_a_backoff_where_a_more_urgent_gang_waits() -> None:
+    world = broken("20s")
+    world.stop()
+    world.submit(["urgent", "priority=9", ":", "4x", "4cpu"])
+    world.expect("urgent a b c d\nsmall e\ngang BACKOFF\nlater INSUFFICIENT")
+
+
+def test_a_member_does_not_go_back_to_cpus_that_its_node_has_not_any_more() -> None:
+    world = begin("""
+        nodes
+          a  4cpu numa:0-3
+          b  4cpu numa:0-3
+    """)
+    world.start("gang : 2x 2cpu  on a[;0-1] b[;0-1]", retry=RetryPolicy(max_restarts=3, when=FAILS))
+    world.fail("gang", 1)
+    world.stop()
+    world.do(notation.node(["b", "4cpu"]))
+    world.expect("gang a a")
 
 
 def test_a_gang_without_a_rule_is_repaired_with_any_node() -> None:

@@ -444,7 +444,7 @@ class World:
             broken = self.state.jobs[job_id]
             needs = sum(group.floor for group in broken.spec.groups)
             promised = job_id in self.state.fences or job_id in self.state.reservations
-            waits = broken.state is JobState.PENDING and not promised
+            waits = broken.state is JobState.PENDING and not promised and broken.not_before_ms <= self.now_ms
             own = len([t for t in self.state.tasks_of(started) if t.state.is_active])
             if waits and broken.sequence < started.sequence and free < needs <= free + own:
                 raise Wrong(f"{started.id} has started where {job_id} ran, which waits since {self.broke_ms[job_id]}")

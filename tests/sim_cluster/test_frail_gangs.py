@@ -12,7 +12,6 @@ from dataclasses import replace
 import pytest
 
 from gosched.core.reasons import Reason
-from gosched.core.records.job import JobIntent
 from gosched.scheduling.preemption import gang_repair
 from gosched.scheduling.snapshot import builder
 from gosched.state_machine import gangs, nodes
@@ -43,11 +42,6 @@ def _failures_lose_their_place(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-def _suspects_lose_their_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = builder.restarts_in_place
-    monkeypatch.setattr(builder, "restarts_in_place", lambda job: real(job) and job.intent is not JobIntent.FAIL)
-
-
 def _places_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gang_repair, "_kept", lambda *_: [])
 
@@ -67,7 +61,6 @@ def _failures_after_a_loss_are_the_jobs_own(monkeypatch: pytest.MonkeyPatch) -> 
     [
         (_the_first_report_decides, (0, 13)),
         (_failures_lose_their_place, (1, 10)),
-        (_suspects_lose_their_place, (110,)),
         (_places_are_forgotten, (6, 10)),
         (_replacements_do_not_wait, (6, 21)),
         (_failures_after_a_loss_are_the_jobs_own, (100,)),

@@ -43,7 +43,7 @@ DURATIONS = {
     ("Usage", "cpu_ms"), ("Usage", "throttled_ms"),
     ("Usage", "cpu_stalled_ms"), ("Usage", "memory_stalled_ms"), ("Usage", "io_stalled_ms"),
     ("Spent", "cpu_ms"),
-    ("GangPolicy", "wait_ms"), ("RetryPolicy", "backoff_ms"),
+    ("GangPolicy", "wait_ms"), ("GangPolicy", "replace_after_ms"), ("RetryPolicy", "backoff_ms"),
     ("Preemption", "grace_ms"), ("Preemption", "min_runtime_ms"),
     ("JobSpec", "stop_grace_ms"), ("JobSpec", "deadline_in_ms"), ("JobSpec", "estimate_ms"), ("JobSpec", "timeout_ms"),
     ("JobSpec", "begin_in_ms"),

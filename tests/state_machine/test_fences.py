@@ -4,11 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from gosched.core.commands.cluster import SetQueues
-from gosched.core.commands.jobs import Action, ControlJob
+from gosched.core.commands.cluster import PassTime, SetQueues
+from gosched.core.commands.jobs import Action, CancelJob, ControlJob
 from gosched.core.commands.plans import Cause, GangPlacement
 from gosched.core.events import FenceChanged, JobChanged, JobUpdated, TaskChanged
-from gosched.core.outcome import Code
+from gosched.core.features import FeatureLevel
+from gosched.core.outcome import Code, Rejected
 from gosched.core.records.job import JobState
 from gosched.core.records.node import Hardware
 from gosched.core.records.queue import Queue
@@ -287,3 +288,48 @@ def test_a_repair_counts_once_towards_the_limits(broken):
     c = broken
     c.accept(SetQueues(queues=(Queue(path="default", limit=(("cpu", 2000),), max_running_jobs=1),)))
     assert c.plan(repair(c, "n1", "n3")) == ()
+
+
+def backing_off(level: FeatureLevel = FeatureLevel.BOUNDED) -> Cluster:
+    """A gang on n1 whose backoff of 10 s has begun, and whose other member stops."""
+    c = Cluster()
+    c.node("n1")
+    c.node("n2")
+    c.state.feature_level = level
+    c.submit(retrying("train", backoff_ms=10_000), "j")
+    c.place("j", "n1", "n2")
+    c.run_all("j")
+    if level is FeatureLevel.BOUNDED:
+        c.report("j", 1, T.FAILED, 1)
+    else:
+        c.die("n2")
+        c.node("n2", boot="b2")
+    assert c.plan(repair(c, "n1", "n2")) == ()
+    return c
+
+
+def test_the_end_of_a_backoff_is_the_same_for_a_master_that_was_restored_meanwhile():
+    c = backing_off()
+    c.accept(PassTime(), at_ms=c.state.clock_ms + 11_000)
+    assert c.state.fences["j"].not_before_ms == 0  # its member still stops
+    twin = restore(c.state.freeze())
+    assert (twin.timers.next_ms(), twin.digest()) == (c.state.timers.next_ms(), c.state.digest())
+    c.report("j", 0, T.KILLED)
+    assert c.job("j").state is JobState.RUNNING
+
+
+def test_a_fence_waits_for_no_backoff_below_the_level_at_which_all_masters_know_of_it():
+    c = backing_off(FeatureLevel.FIRST)
+    assert c.state.fences["j"].not_before_ms == 0
+    c.report("j", 0, T.KILLED)
+    assert c.job("j").state is JobState.RUNNING
+
+
+def test_time_that_passes_starts_no_gang_with_a_command_that_is_refused():
+    c = backing_off()
+    c.report("j", 0, T.KILLED)
+    refused = c.do(CancelJob(job_id="nobody"), at_ms=c.state.clock_ms + 11_000)
+    assert (isinstance(refused, Rejected), c.events) == (True, ())
+    assert c.job("j").state is JobState.PENDING
+    c.accept(PassTime())
+    assert c.job("j").state is JobState.RUNNING

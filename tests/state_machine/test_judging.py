@@ -1,13 +1,16 @@
 """One fault makes several events: what began first is the cause, not what was heard of first."""
 
+from dataclasses import replace
+
 import pytest
 
+from gosched.core.commands.cluster import Noop
 from gosched.core.reasons import Reason
 from gosched.core.records.job import JobIntent, JobState
 from gosched.core.records.task import TaskState
 from gosched.core.spec.job_spec import JobSpec
-from gosched.core.spec.policies import RetryCause, RetryPolicy
-from tests.state_machine.cluster import ALL_CAUSES, Cluster, group, spec
+from gosched.core.spec.policies import GangPolicy, MemberFailure, RetryCause, RetryPolicy
+from tests.state_machine.cluster import ALL_CAUSES, Cluster, gang, group, spec
 
 T = TaskState
 LOST_ONLY = (RetryCause.NODE_LOST, RetryCause.PREEMPTED)
@@ -106,3 +109,45 @@ def test_of_two_lost_nodes_either_explains_it():
     c.die("n2", heard_at_ms=1)
     c.die("n3", heard_at_ms=1)
     assert (c.job("j").state, c.job("j").restarts, c.job("j").reason) == (JobState.PENDING, 0, Reason.NODE_LOST)
+
+
+def test_a_restart_that_another_failure_has_paid_is_not_given_back_twice():
+    c = running(goes_on(ALL_CAUSES, restarts=2))
+    survivors_fail(c, 0, 1)  # the second one brings the gang below its minimum
+    job = c.job("j")
+    assert (job.intent, job.restarts, job.member_restarts) == (JobIntent.RESTART, 0, 1)
+    c.die("n3", heard_at_ms=1)
+    assert (c.job("j").state, c.job("j").restarts) == (JobState.PENDING, 0)
+
+
+def test_a_member_that_failed_long_before_the_loss_of_a_node_stays_failed():
+    c = running(goes_on(LOST_ONLY))
+    survivors_fail(c, 0)
+    c.accept(Noop(), at_ms=c.state.clock_ms + 60_000)
+    c.node("n4")
+    c.die("n3", heard_at_ms=c.state.clock_ms - 5_000)
+    assert c.task_states("j")[0] is T.FAILED
+
+
+def test_a_lost_member_does_not_wait_for_the_backoff_of_one_that_failed():
+    c = running(goes_on(ALL_CAUSES, backoff_ms=600_000, least=1))
+    c.report("j", 0, T.FAILED, 1)
+    assert c.job("j").not_before_ms > c.state.clock_ms
+    c.die("n3", heard_at_ms=c.state.clock_ms)
+    assert c.plan(gang(c.job("j"), "n2", ranks=[2])) == ()
+
+
+@pytest.mark.parametrize(("reason", "waits"), [(Reason.NODE_LOST, False), (Reason.SUPERVISOR_LOST, True)])
+def test_the_backoff_is_kept_where_the_node_is_still_there(reason, waits):
+    c = running(gang_of_three(backoff_ms=30_000))
+    if reason == Reason.NODE_LOST:
+        c.die("n3")
+    else:
+        c.report("j", 2, T.LOST, reason=reason)
+    assert (c.job("j").not_before_ms > c.state.clock_ms) == waits
+
+
+def goes_on(when: tuple[RetryCause, ...], restarts: int = 5, backoff_ms: int = 0, least: int = 2) -> JobSpec:
+    wanted = gang_of_three(when, restarts, backoff_ms)
+    policy = GangPolicy(min_tasks=least, on_member_failure=MemberFailure.CONTINUE)
+    return replace(wanted, gang=policy, groups=(group(count=3, min_count=least),))

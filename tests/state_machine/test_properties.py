@@ -33,6 +33,7 @@ from gosched.core.events import (
 from gosched.core.invariants.check_state import check
 from gosched.core.outcome import Accepted, Outcome, Rejected
 from gosched.core.records.allocation import TaskPlacement
+from gosched.core.records.fence import Fence
 from gosched.core.records.job import Job, JobState
 from gosched.core.records.node import ClosedBy, NodeState
 from gosched.core.records.task import TaskState
@@ -162,10 +163,14 @@ def assert_legal(event: Event) -> None:
         assert event.after in lifecycle.JOB_STEPS[event.before]
 
 
+def _stays(fence: Fence, after: Fence | None) -> bool:
+    return after is not None and replace(after, not_before_ms=fence.not_before_ms) == fence
+
+
 def broken_fences(before: FrozenState, state: ClusterState, events: tuple[Event, ...]) -> list[str]:
     """Fences that went without a word why, and without a start on exactly their places."""
     why = {e.job_id: e.why for e in events if isinstance(e, FenceChanged) and not e.made}
-    gone = [fence for job_id, fence in before.fences.items() if state.fences.get(job_id) != fence]
+    gone = [fence for job_id, fence in before.fences.items() if not _stays(fence, state.fences.get(job_id))]
     broken = [f.job_id for f in gone if f.job_id not in why]
     for fence in gone:
         tasks = {t.rank: t for t in state.tasks_of(state.jobs[fence.job_id])} if not why.get(fence.job_id) else {}

@@ -23,7 +23,7 @@ def job_problems(state: ClusterState) -> Iterator[str]:
             yield f"job {job.id} lacks tasks, or their ranks are out of order"
         if job.spec.tenant not in state.tenants:
             yield f"job {job.id} has no tenant"
-        if job.intent is JobIntent.UNSPECIFIED or job.restarts > job.attempt:
+        if job.intent is JobIntent.UNSPECIFIED or not 0 <= job.restarts <= job.attempt:
             yield f"job {job.id} has no intent, or more restarts than attempts"
         if job.state.is_final != (job.ended_at_ms > 0):
             yield f"job {job.id} is {job.state.name} and ended at {job.ended_at_ms}"

@@ -70,6 +70,7 @@ def _check_whole(spec: JobSpec, *, is_strict: bool) -> Finding | None:
         or check_name("tenant", spec.tenant, "tenant")
         or _check_policy(spec)
         or _check_begin(spec, is_strict=is_strict)
+        or _check_replace_after(spec, is_strict=is_strict)
         or _check_preemption(spec.preemption)
         or _check_after(spec, is_strict=is_strict)
         or check_map("label", spec.labels, "labels")
@@ -103,7 +104,6 @@ def _check_durations(spec: JobSpec) -> Finding | None:
         or check_duration("stop grace", spec.stop_grace_ms, "stop_grace")
         or check_duration("gang.wait", spec.gang.wait_ms, "gang", "wait")
         or check_duration("gang.replace_after", spec.gang.replace_after_ms, "gang", "replace_after")
-        or _check_replace_after(spec)
         or check_duration("timeout", spec.timeout_ms, "timeout")
         or check_duration("estimate", spec.estimate_ms, "estimate")
     )
@@ -128,11 +128,14 @@ def _check_deadline(spec: JobSpec) -> Finding | None:
     )
 
 
-def _check_replace_after(spec: JobSpec) -> Finding | None:
-    if not spec.gang.replace_after_ms or spec.gang.on_member_failure is MemberFailure.CONTINUE:
+def _check_replace_after(spec: JobSpec, *, is_strict: bool) -> Finding | None:
+    goes_on = spec.gang.on_member_failure is MemberFailure.CONTINUE
+    if not spec.gang.replace_after_ms or (goes_on and is_strict):
         return None
     problem = "is of a gang that goes on without a member, and this one does not"
     advice = "leave it out, or set on_member_failure: continue"
+    if goes_on:
+        problem, advice = "is not known to all masters yet", "set it to 0, or finalize the upgrade"
     return Finding(path=("gang", "replace_after"), subject="gang.replace_after", problem=problem, advice=advice)
 
 

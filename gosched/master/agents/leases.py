@@ -9,7 +9,8 @@ Which silent nodes are given up, and when:
    rack with it is found in that time.
 4. A node whose tasks end with its lease is waited for longer, as is every node under a new leader: its tasks outlive a
    change of leaders.
-5. Of those that are left, the longest silent go first, AT_ONCE at each check. One that is heard before its turn lives.
+5. A node whose tasks may live on, in gangs that go on without them, is waited for once its other tasks are lost.
+6. Of those that are left, the longest silent go first, AT_ONCE at each check. One that is heard before its turn lives.
 
 Invariant: only a node's own silence counts against it, never the lateness of this process; and the lease that a node
 was given is over before any leader, this one or the next, counts it as dead.
@@ -42,6 +43,7 @@ class Leases:
         self._heard: dict[str, float] = {}
         self._given_up: set[str] = set()
         self._awaited: set[str] = set()  # those whose agents were stopped
+        self._waited_for: set[str] = set()  # silent ones with tasks that may live on
         self._silent = 0
         self._many_until: float | None = None
         self._checked = clock.monotonic_s()
@@ -71,6 +73,7 @@ class Leases:
         self._heard = {}
         self._given_up = set()
         self._awaited = set()
+        self._waited_for = set()
         self._silent = 0
         self._many_until = None
         self._confirmed = asked_s
@@ -89,6 +92,7 @@ class Leases:
         confirmed. Such a lease is longer by what `is_confirmed` leaves until a next leader would give the node up."""
         now = self._clock.monotonic_s()
         self._heard[node] = now
+        self._waited_for.discard(node)
         lasts_s = (self._first_s + self._timeout_s) / 2 if tasks_end_with_it else self._timeout_s
         self._ends[node] = max(now + lasts_s, self._ends.get(node, 0.0))
 
@@ -105,6 +109,22 @@ class Leases:
             self._awaited.discard(node)
             self._ends[node] = min(self._ends[node], self._clock.monotonic_s() + self._first_s)
 
+    def wait_on(self, node: str) -> None:
+        """Let a silent node be, until it is heard or `end_wait`."""
+        self._waited_for.add(node)
+
+    def end_wait(self, node: str) -> None:
+        """Give the node up at a next check, like any that is silent."""
+        self._waited_for.discard(node)
+
+    @property
+    def waited_for(self) -> list[str]:
+        return sorted(self._waited_for)
+
+    def silent_ms(self, node: str) -> int:
+        """Return for how long its lease has been over; 1 at least."""
+        return max(int((self._clock.monotonic_s() - self._ends.get(node, math.inf)) * 1000), 1)
+
     def spare(self, node: str) -> None:
         """Note that a node that was given up has registered anew meanwhile, and lives."""
         self._given_up.discard(node)
@@ -115,6 +135,7 @@ class Leases:
         self._heard.pop(node, None)
         self._given_up.discard(node)
         self._awaited.discard(node)
+        self._waited_for.discard(node)
 
     def is_given_up(self, node: str) -> bool:
         """Return whether the node is about to be counted as dead, or has been: it must be given no lease."""
@@ -128,7 +149,7 @@ class Leases:
         self.lateness.check(gap - CHECK_S)
         if gap > STALL_S:
             self._ends = {node: end + gap for node, end in self._ends.items()}
-        over = sorted([(end, node) for node, end in self._ends.items() if end <= now])
+        over = sorted([(end, node) for node, end in self._ends.items() if end <= now and node not in self._waited_for])
         self._look_for_many(now, over)
         chosen = [] if self.doubt else [node for _, node in over[:AT_ONCE]]
         self._given_up = set(chosen)
@@ -137,7 +158,8 @@ class Leases:
     def _look_for_many(self, now: float, over: list[tuple[float, str]]) -> None:
         """Begin to wait where many nodes miss a heartbeat, which is before the first of their leases is over."""
         heard_by = now - self._missed_s
-        silent = {node for node, at in self._heard.items() if at < heard_by and node not in self._awaited}
+        known = self._awaited | self._waited_for
+        silent = {node for node, at in self._heard.items() if at < heard_by and node not in known}
         silent.update([node for _, node in over])
         self._silent = len(silent)
         is_many = len(silent) > max(MANY, MANY_SHARE * len(self._ends))

@@ -19,7 +19,6 @@ from gosched.core.commands.jobs import DropFinishedJobs
 from gosched.core.commands.nodes import MarkNodeDead
 from gosched.core.events import ClockSet, Event, NodeChanged
 from gosched.core.features import NEWEST_LEVEL, FeatureLevel
-from gosched.core.limits import MAX_DURATION_MS
 from gosched.core.outcome import Code, Rejected
 from gosched.core.records.master import Master
 from gosched.core.records.node import Node, NodeState
@@ -95,7 +94,6 @@ class Leader:
         self._faults = faults
         self._left_over = asyncio.Event()  # there are follow-ups
         self._judges_from_s = 0.0  # by the monotonic clock
-        self._waited_for: dict[str, float] = {}  # silent nodes with tasks that may live on, and since when
         self._epoch = 0  # that this leader's copies (columns, leases, orders) are kept for
         replication.follow(self._on_batch)
 
@@ -148,7 +146,6 @@ class Leader:
         self._judges_from_s = self._clock.monotonic_s() + self._settings.lease.first_lease_ms / 1000
         living = [node.id for node in self._state.nodes.values() if node.state is not NodeState.DEAD]
         self._leases.begin(living, asked_s)
-        self._waited_for = {}
         for node in self._state.nodes.values():
             if node.away_ms:
                 self._leases.wait_for(node.id, node.away_ms / 1000)
@@ -277,7 +274,8 @@ class Leader:
         doubts = False
         while True:
             await asyncio.sleep(CHECK_S)
-            given_up = [*dict.fromkeys([*self._leases.expired(), *self._not_waited_for()])]
+            given_up = self._leases.expired()
+            self._end_waits()
             doubt = self._leases.doubt
             if bool(doubt) is not doubts:
                 doubts = bool(doubt)
@@ -288,38 +286,33 @@ class Leader:
                 await asyncio.gather(*(self._give_up(node, epoch) for node in silent))
                 self._leases.resume()
 
-    def _not_waited_for(self) -> list[str]:
-        """Return the silent nodes that were waited for, and by now hold something that is not worth it."""
-        found = []
-        for node_id in [*self._waited_for]:
-            node = self._state.nodes.get(node_id)
-            heard = 0 <= self._leases.age_ms(node_id) < self._settings.lease.node_timeout_ms
-            if node is None or node.state is NodeState.DEAD or heard:
-                del self._waited_for[node_id]
-            elif not self._only_holds_what_may_live(node_id, self._waited_ms(node_id)):
-                found.append(node_id)
-        return found
+    def _end_waits(self) -> None:
+        """Give up the silent nodes that were waited for and are not worth it any more."""
+        for node_id in self._leases.waited_for:
+            if not self._is_waited_for(node_id):
+                self._leases.end_wait(node_id)
 
-    def _only_holds_what_may_live(self, node_id: str, waited_ms: int) -> bool:
-        held = self._state.node_allocations.get(node_id, {})
-        return bool(held) and len(may_live_on(self._state, node_id, waited_ms)) == len(held)
-
-    def _waited_ms(self, node_id: str) -> int:
-        return int((self._clock.monotonic_s() - self._waited_for[node_id]) * 1000) + 1
+    def _is_waited_for(self, node_id: str) -> bool:
+        """Return whether all that a silent node holds may live on there, and other gangs have lost theirs."""
+        node, held = self._state.nodes.get(node_id), self._state.node_allocations.get(node_id)
+        if node is None or node.state in (NodeState.READY, NodeState.DEAD) or node.away_ms or not held:
+            return False
+        if self._state.feature_level < FeatureLevel.BOUNDED:
+            return False
+        return len(may_live_on(self._state, node_id, self._leases.silent_ms(node_id))) == len(held)
 
     async def _give_up(self, silent: Node, epoch: int) -> None:
         """Declare a node dead, by as many commands as its tasks need; not one that has registered anew meanwhile. One
         with tasks that may live on is waited for."""
-        self._waited_for.setdefault(silent.id, self._clock.monotonic_s())
         node_id, no_heartbeat = silent.id, f"no heartbeat for {self._settings.lease.node_timeout_ms // 1000} s"
         while (node := self._state.nodes.get(node_id)) is not None and node.state is not NodeState.DEAD:
             if (node.incarnation, node.registration) != (silent.incarnation, silent.registration):
                 self._leases.spare(node_id)
                 return
-            waited_ms = 0 if node.away_ms else self._waited_ms(node_id)  # such a one has been waited for
-            if waited_ms and self._only_holds_what_may_live(node_id, waited_ms):
-                self._leases.wait_for(node_id, MAX_DURATION_MS / 1000)
+            if self._is_waited_for(node_id):
+                self._leases.wait_on(node_id)
                 return
+            now_ms = max(self._clock.now_ms(), self._state.clock_ms)
             dead = MarkNodeDead(
                 node_id=node_id,
                 incarnation=node.incarnation,
@@ -327,8 +320,8 @@ class Leader:
                 if node.away_ms
                 else no_heartbeat,
                 registration=node.registration,
-                heard_at_ms=self._clock.now_ms() - age_ms if (age_ms := self._leases.age_ms(node_id)) >= 0 else 0,
-                waited_ms=waited_ms,
+                heard_at_ms=now_ms - age_ms if (age_ms := self._leases.age_ms(node_id)) >= 0 else 0,
+                waited_ms=0 if node.away_ms else self._leases.silent_ms(node_id),  # such a one has been waited for
             )
             outcome = await self._proposals.propose(dead, epoch=epoch)
             if isinstance(outcome, Rejected):
@@ -336,7 +329,6 @@ class Leader:
                 if outcome.code is not Code.STALE_INCARNATION:
                     return
         self._leases.drop(node_id)
-        self._waited_for.pop(node_id, None)
 
     async def _drop_finished(self, epoch: int) -> None:
         keep = self._settings.retention

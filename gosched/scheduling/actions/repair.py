@@ -13,10 +13,12 @@ from gosched.scheduling.placement.feasibility import Feasibility
 from gosched.scheduling.preemption.eviction_rules import EvictionBudget
 from gosched.scheduling.preemption.gang_repair import repaired
 from gosched.scheduling.snapshot.occupancy import Occupants
+from gosched.scheduling.snapshot.task_requests import PendingGang
 from gosched.scheduling.snapshot.view import Repair, View
 from gosched.scheduling.suspects import Kind, Stumble, Suspect
 
 MAX_REPAIRS = 100  # of a cycle: the others wait like any gang
+MAX_FENCES = 200  # there are, beyond which no places are kept for a backoff: each costs every command something
 FIRST_MS = 60_000  # so long after its backoff a gang comes before others where it ran
 
 
@@ -46,6 +48,7 @@ class GangRepairer:
         self._now_ms = now_ms
         self._seed = seed
         self._stumble = stumble
+        self._urgent: dict[str, int] = {}  # the highest priority that waits in each queue
 
     def repair(self) -> dict[str, None]:
         """Give each broken gang its old nodes again, and others for what was lost, and return the jobs that got them;
@@ -65,7 +68,18 @@ class GangRepairer:
         most_ms = 0 if gang.joins else MAX_KEPT_BACKOFF_MS
         if gang.not_before_ms > self._now_ms + most_ms or gang.job_id in self._view.reservations:
             return False
+        if gang.not_before_ms > self._now_ms and not repair.stops and not self._may_keep(gang):
+            return False
         return repair.stops or self._now_ms <= gang.not_before_ms + gang.grace_ms + FIRST_MS
+
+    def _may_keep(self, gang: PendingGang) -> bool:
+        """Return whether places may be kept idle for a backoff: not from a gang of the queue that is more urgent."""
+        if len(self._view.fences) >= MAX_FENCES:
+            return False
+        if not self._urgent:
+            for other in self._view.pending:
+                self._urgent[other.queue] = max(other.priority, self._urgent.get(other.queue, 0))
+        return self._urgent.get(gang.queue, 0) <= gang.priority
 
     def _repair(self, repair: Repair) -> bool:
         gang, view = repair.gang, self._view

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from gosched.core.commands.plans import GangPlacement
+from gosched.core.cpulist import parse_cpulist
 from gosched.core.records.allocation import TaskPlacement
 from gosched.core.resources import MILLI
 from gosched.scheduling.backfill.capacity_views import RestrictedCapacity
@@ -36,7 +37,7 @@ def repaired(
     if not kept and not len(freed.rows):
         return None
     tasks = [TaskPlacement(rank=h.rank, node_id=h.node_id, gpus=h.gpus, cpus=h.cpus) for h in kept]
-    if missing := _missing(gang, kept):
+    if missing := _missing(repair, kept):
         found = place(missing, capacity, feasibility.with_capacity(capacity), seed)
         if found is not None:
             tasks += found.tasks
@@ -75,16 +76,27 @@ def _kept(repair: Repair, capacity: FreeCapacity, base: RestrictedCapacity, feas
 def _are_there(held: Holding, repair: Repair, nodes: NodeColumns) -> bool:
     """Return whether these are as many devices as a task of the group has."""
     gpus = -(-repair.each[held.group].gpu_millis // MILLI)
-    return len(held.gpus) == gpus and all(gpu < nodes.gpu_free.shape[1] for gpu in held.gpus)
+    if len(held.gpus) != gpus or any(gpu >= nodes.gpu_free.shape[1] for gpu in held.gpus):
+        return False
+    own = 0
+    for mask in nodes.cpus[nodes.find(held.node_id)] if held.cpus else ():
+        own |= mask
+    return not held.cpus or not parse_cpulist(held.cpus) & ~own
 
 
-def _missing(gang: PendingGang, kept: Sequence[Holding]) -> PendingGang | None:
-    """Return the gang of the members that are to be placed beside those that go back."""
+def _missing(repair: Repair, kept: Sequence[Holding]) -> PendingGang | None:
+    """Return the gang of the members that are to be placed beside those that go back: no more than had a place. A gang
+    that goes on waits for others like any."""
+    gang = repair.gang
+    if gang.joins:
+        return None
     own = {held.rank: held.group for held in kept}
     requests = []
     for group, request in enumerate(gang.requests):
-        ranks = tuple([rank for rank in request.ranks if rank not in own])
-        floor = max(request.floor - sum(at == group for at in own.values()), 0)
+        there = sum(at == group for at in own.values())
+        floor = max(request.floor - there, 0)
+        most = max(repair.stood[group] - there, floor)
+        ranks = tuple([rank for rank in request.ranks if rank not in own][:most])
         if ranks:
             requests.append(replace(request, ranks=ranks, floor=floor))
     if not requests:

@@ -347,6 +347,7 @@ class ViewBuilder:
                 stops=stops,
                 each=tuple([group.resources for group in job.spec.groups]),
                 holdings=places_of(state, job),
+                stood=_stood(state, job),
             )
 
     def _refresh_gangs(self, state: ClusterState, job_ids: Iterable[str]) -> None:
@@ -389,6 +390,14 @@ def _holders_on(state: ClusterState, node_id: str) -> dict[str, None]:
     """Return the jobs with a place or a fence on the node: their GPUs may be bad now, or good again."""
     held = [state.allocations[a].job_id for a in state.node_allocations.get(node_id, ())]
     return dict.fromkeys([*held, *state.fenced.placements.get(node_id, ())])
+
+
+def _stood(state: ClusterState, job: Job) -> tuple[int, ...]:
+    tasks, first, found = state.tasks_of(job), 0, []
+    for group in job.spec.groups:
+        found.append(sum(1 for task in tasks[first : first + group.count] if task.node_id))
+        first += group.count
+    return tuple(found)
 
 
 def _is_known(state: ClusterState, job: Job) -> bool:

@@ -209,8 +209,10 @@ class Repair:
     stops: bool
     #: What a task of each group holds.
     each: tuple[Resources, ...]
-    #: Where it stood, by rank.
+    #: Where it stood, by rank, but for what is lost.
     holdings: tuple[Holding, ...]
+    #: How many tasks of each group had a place.
+    stood: tuple[int, ...]
 
     @property
     def job_id(self) -> str:
