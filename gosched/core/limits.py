@@ -43,9 +43,7 @@ MAX_DETAIL_LENGTH = 1024
 MAX_NOTES = 1000  # reasons why jobs wait, by one command
 MAX_DURATION_MS = 366 * 24 * 3600 * 1000
 MAX_BACKOFF_MS = 10 * 60 * 1000
-MAX_KEPT_BACKOFF_MS = (
-    60 * 1000
-)  # so long a gang's places are kept for its next attempt; one that waits longer loses them
+MAX_KEPT_BACKOFF_MS = 60 * 1000  # a gang that waits longer for its next attempt loses its places
 UNDELIVERED_BACKOFF_MS = 1000  # at least, after an attempt whose node died before it had started the task; it doubles
 MAX_UNDELIVERED_BACKOFF_MS = 60 * 1000
 MAX_EVICTORS = 8  # that a victim remembers

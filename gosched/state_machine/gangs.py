@@ -26,13 +26,13 @@ from gosched.core.records.task import Task, TaskState, task_id
 from gosched.core.replace import replace
 from gosched.core.spec.policies import MemberFailure, RetryCause
 from gosched.core.state.cluster_state import ClusterState
+from gosched.core.state.silent_members import keeps_floors
 from gosched.state_machine.changes import change_job, change_task
 
 _MAX_DOUBLINGS = 20
 _AFTER_LOSS = ", after a node of the gang was lost"
 _LOST_ORDER = "it was stopped by an order that is newer than the restored state"
 _WITH_NODE = (Reason.NODE_LOST, Reason.DISCONNECTED, Reason.NODE_REBOOTED, Reason.SUPERVISOR_LOST)
-_IN_PLACE = (TaskState.PLACED, TaskState.STARTING, TaskState.RUNNING, TaskState.SUCCEEDED)
 
 
 def add_gang(state: ClusterState, events: list[Event], job: Job) -> None:
@@ -171,14 +171,9 @@ def _is_done(state: ClusterState, job: Job) -> bool:
 def _goes_on(state: ClusterState, events: list[Event], job: Job, heard_at_ms: int) -> bool:
     """Return whether the gang goes on without the members that it has lost, since each group still has its floor. Those
     whose node was lost wait for another place then, and so do those that failed, as far as `retry` allows."""
-    if job.spec.gang.on_member_failure is not MemberFailure.CONTINUE:
+    if job.spec.gang.on_member_failure is not MemberFailure.CONTINUE or not keeps_floors(state, job):
         return False
     tasks = state.tasks_of(job)
-    first = 0
-    for group in job.spec.groups:
-        if sum(task.state in _IN_PLACE for task in tasks[first : first + group.count]) < group.floor:
-            return False
-        first += group.count
     if state.feature_level >= FeatureLevel.BOUNDED:
         _start_members_again(state, events, job, tasks, heard_at_ms)
         return True

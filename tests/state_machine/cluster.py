@@ -140,6 +140,17 @@ class Cluster:
         return [t.state for t in self.tasks(job_id)]
 
 
+def on_three_nodes(wanted: JobSpec) -> Cluster:
+    """The job j of three tasks, which run on n1, n2 and n3."""
+    c = Cluster()
+    for node in ("n1", "n2", "n3"):
+        c.node(node)
+    c.submit(wanted, "j")
+    c.place("j", "n1", "n2", "n3")
+    c.run_all("j")
+    return c
+
+
 def registration(
     node_id: str = "n1", *, cpus: int = 4, gpus: int = 0, boot: str = "b1", **more: object
 ) -> RegisterNode:

@@ -10,7 +10,7 @@ from gosched.core.records.job import JobIntent, JobState
 from gosched.core.records.task import TaskState
 from gosched.core.spec.job_spec import JobSpec
 from gosched.core.spec.policies import GangPolicy, MemberFailure, RetryCause, RetryPolicy
-from tests.state_machine.cluster import ALL_CAUSES, Cluster, gang, group, spec
+from tests.state_machine.cluster import ALL_CAUSES, Cluster, gang, group, on_three_nodes, spec
 
 T = TaskState
 LOST_ONLY = (RetryCause.NODE_LOST, RetryCause.PREEMPTED)
@@ -19,16 +19,6 @@ LOST_ONLY = (RetryCause.NODE_LOST, RetryCause.PREEMPTED)
 def gang_of_three(when: tuple[RetryCause, ...] = LOST_ONLY, restarts: int = 5, backoff_ms: int = 0) -> JobSpec:
     retry = RetryPolicy(max_restarts=restarts, backoff_ms=backoff_ms, when=when)
     return spec("train", group(count=3), retry=retry)
-
-
-def running(wanted: JobSpec) -> Cluster:
-    c = Cluster()
-    for node in ("n1", "n2", "n3"):
-        c.node(node)
-    c.submit(wanted, "j")
-    c.place("j", "n1", "n2", "n3")
-    c.run_all("j")
-    return c
 
 
 def survivors_fail(c: Cluster, *ranks: int) -> int:
@@ -40,7 +30,7 @@ def survivors_fail(c: Cluster, *ranks: int) -> int:
 
 
 def test_survivors_that_fail_before_their_peers_node_is_known_to_be_lost_are_not_the_cause():
-    c = running(gang_of_three())
+    c = on_three_nodes(gang_of_three())
     survivors_fail(c, 0, 1)
     job = c.job("j")
     assert (job.state, job.intent, job.active) == (JobState.RUNNING, JobIntent.FAIL, 1)
@@ -51,7 +41,7 @@ def test_survivors_that_fail_before_their_peers_node_is_known_to_be_lost_are_not
 
 
 def test_a_restart_that_a_lost_node_explains_costs_none_of_the_jobs_restarts():
-    c = running(gang_of_three(ALL_CAUSES, restarts=1))
+    c = on_three_nodes(gang_of_three(ALL_CAUSES, restarts=1))
     survivors_fail(c, 0)
     assert (c.job("j").intent, c.job("j").restarts) == (JobIntent.RESTART, 1)
     c.die("n3", heard_at_ms=c.state.clock_ms - 10)
@@ -61,7 +51,7 @@ def test_a_restart_that_a_lost_node_explains_costs_none_of_the_jobs_restarts():
 
 
 def test_a_member_that_failed_while_the_node_was_still_heard_failed_by_itself():
-    c = running(gang_of_three())
+    c = on_three_nodes(gang_of_three())
     failed_at_ms = survivors_fail(c, 0)
     c.report("j", 1, T.KILLED)
     c.die("n3", heard_at_ms=failed_at_ms + 1)
@@ -69,7 +59,7 @@ def test_a_member_that_failed_while_the_node_was_still_heard_failed_by_itself():
 
 
 def test_a_job_that_does_not_retry_a_lost_node_keeps_its_own_cause():
-    c = running(gang_of_three((RetryCause.FAILED,), restarts=1))
+    c = on_three_nodes(gang_of_three((RetryCause.FAILED,), restarts=1))
     survivors_fail(c, 0, 1)
     c.die("n3", heard_at_ms=0)
     assert (c.job("j").state, c.job("j").restarts) == (JobState.PENDING, 1)
@@ -79,7 +69,7 @@ def test_a_job_that_does_not_retry_a_lost_node_keeps_its_own_cause():
 @pytest.mark.parametrize("reason", [Reason.DISCONNECTED, Reason.NODE_REBOOTED, Reason.SUPERVISOR_LOST])
 def test_a_node_that_comes_back_without_its_task_explains_the_failure_too(reason):
     """With `on_disconnect: stop` the task ended with its node's lease, and its peers failed at that."""
-    c = running(gang_of_three())
+    c = on_three_nodes(gang_of_three())
     ended_at_ms = c.state.clock_ms
     survivors_fail(c, 0, 1)
     c.report("j", 2, T.LOST, reason=reason, ended_at_ms=ended_at_ms if reason == Reason.DISCONNECTED else 0)
@@ -87,7 +77,7 @@ def test_a_node_that_comes_back_without_its_task_explains_the_failure_too(reason
 
 
 def test_a_task_that_its_node_ended_after_the_failure_explains_nothing():
-    c = running(gang_of_three())
+    c = on_three_nodes(gang_of_three())
     survivors_fail(c, 0, 1)
     c.node("n4")
     c.report("j", 2, T.LOST, reason=Reason.DISCONNECTED, ended_at_ms=c.state.clock_ms)
@@ -95,7 +85,7 @@ def test_a_task_that_its_node_ended_after_the_failure_explains_nothing():
 
 
 def test_what_people_decided_meanwhile_is_not_judged_again():
-    c = running(gang_of_three())
+    c = on_three_nodes(gang_of_three())
     survivors_fail(c, 0)
     c.cancel("j")
     c.die("n3")
@@ -104,7 +94,7 @@ def test_what_people_decided_meanwhile_is_not_judged_again():
 
 
 def test_of_two_lost_nodes_either_explains_it():
-    c = running(gang_of_three())
+    c = on_three_nodes(gang_of_three())
     survivors_fail(c, 0)
     c.die("n2", heard_at_ms=1)
     c.die("n3", heard_at_ms=1)
@@ -112,7 +102,7 @@ def test_of_two_lost_nodes_either_explains_it():
 
 
 def test_a_restart_that_another_failure_has_paid_is_not_given_back_twice():
-    c = running(goes_on(ALL_CAUSES, restarts=2))
+    c = on_three_nodes(goes_on(ALL_CAUSES, restarts=2))
     survivors_fail(c, 0, 1)  # the second one brings the gang below its minimum
     job = c.job("j")
     assert (job.intent, job.restarts, job.member_restarts) == (JobIntent.RESTART, 0, 1)
@@ -121,7 +111,7 @@ def test_a_restart_that_another_failure_has_paid_is_not_given_back_twice():
 
 
 def test_a_member_that_failed_long_before_the_loss_of_a_node_stays_failed():
-    c = running(goes_on(LOST_ONLY))
+    c = on_three_nodes(goes_on(LOST_ONLY))
     survivors_fail(c, 0)
     c.accept(Noop(), at_ms=c.state.clock_ms + 60_000)
     c.node("n4")
@@ -130,7 +120,7 @@ def test_a_member_that_failed_long_before_the_loss_of_a_node_stays_failed():
 
 
 def test_a_lost_member_does_not_wait_for_the_backoff_of_one_that_failed():
-    c = running(goes_on(ALL_CAUSES, backoff_ms=600_000, least=1))
+    c = on_three_nodes(goes_on(ALL_CAUSES, backoff_ms=600_000, least=1))
     c.report("j", 0, T.FAILED, 1)
     assert c.job("j").not_before_ms > c.state.clock_ms
     c.die("n3", heard_at_ms=c.state.clock_ms)
@@ -139,7 +129,7 @@ def test_a_lost_member_does_not_wait_for_the_backoff_of_one_that_failed():
 
 @pytest.mark.parametrize(("reason", "waits"), [(Reason.NODE_LOST, False), (Reason.SUPERVISOR_LOST, True)])
 def test_the_backoff_is_kept_where_the_node_is_still_there(reason, waits):
-    c = running(gang_of_three(backoff_ms=30_000))
+    c = on_three_nodes(gang_of_three(backoff_ms=30_000))
     if reason == Reason.NODE_LOST:
         c.die("n3")
     else:

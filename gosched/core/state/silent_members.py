@@ -33,10 +33,15 @@ def _goes_on_without(state: ClusterState, job: Job, node_id: str) -> bool:
         return False
     if job.spec.on_disconnect is not OnDisconnect.KEEP or job.spec.gang.on_member_failure is not MemberFailure.CONTINUE:
         return False
+    return keeps_floors(state, job, without=node_id)
+
+
+def keeps_floors(state: ClusterState, job: Job, *, without: str = "") -> bool:
+    """Return whether each group of the gang has its floor in place, but for the tasks on one node."""
     tasks, first = state.tasks_of(job), 0
     for group in job.spec.groups:
         own = tasks[first : first + group.count]
-        if sum(task.state in _IN_PLACE and task.node_id != node_id for task in own) < group.floor:
+        if sum(task.state in _IN_PLACE and task.node_id != without for task in own) < group.floor:
             return False
         first += group.count
     return True

@@ -33,7 +33,7 @@ def wait_reason(state: ClusterState, job: Job) -> tuple[WaitReason, str] | None:
         return _of_parent(state, job)
     if job.intent is not JobIntent.RUN:
         return WaitReason.STOPPING, f"{job.active} of its tasks still {'has' if job.active == 1 else 'have'} to stop"
-    if job.state is JobState.RUNNING and job.failed and job.intent is JobIntent.RUN and not job.may_join:
+    if job.state is JobState.RUNNING and job.failed and not job.may_join:
         return WaitReason.NOT_RETRIED, _not_retried(job)
     if job.state is not JobState.PENDING and not job.spec.is_parent:
         return None

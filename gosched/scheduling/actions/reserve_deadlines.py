@@ -38,7 +38,7 @@ class DeadlineReserver:
         self._reserver = reserver
         self._stumble = stumble
 
-    def reserve(self, placed: Container[str] = ()) -> dict[str, ReservedStart | None]:
+    def reserve(self, placed: Container[str]) -> dict[str, ReservedStart | None]:
         """Return the new reserved start of each such gang; None: it starts in this plan. A gang that cannot meet its
         deadline any more is withdrawn, and waits like any other. `placed`: jobs that have a place already."""
         found: dict[str, ReservedStart | None] = {}

@@ -119,9 +119,8 @@ def running_gang(state: ClusterState, job: Job) -> RunningGang | None:
     groups = {group.name: index for index, group in enumerate(job.spec.groups)}
     tasks = [task for task in state.tasks_of(job) if task.state.is_active] if job.active else []
     held = [(task, state.allocations[task.allocation_id]) for task in tasks]
-    if job.intent is JobIntent.RUN or restarts_in_place(
-        job
-    ):  # what is evicted alone belongs to the fence that it is evicted for
+    if job.intent is JobIntent.RUN or restarts_in_place(job):
+        # what is evicted alone belongs to the fence that it is evicted for
         own = ("", job.id)
         held = [(task, allocation) for task, allocation in held if allocation.evicted_for_fence in own]
     holdings = [_holding(state, task, allocation, groups[task.group]) for task, allocation in held]
