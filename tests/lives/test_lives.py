@@ -41,6 +41,11 @@ def test_whatever_people_agents_and_the_planner_do_leaves_a_cluster_that_goes_on
     assert len(seen.commands) > 35, sorted(seen.commands)
 
 
+def test_a_gang_that_more_tasks_join_is_not_evicted_in_the_same_cycle() -> None:
+    """The planner knew nothing of what these hold, and took a queue below its guarantee: the plan was refused."""
+    Life(30_000_030, Seen()).run(250)
+
+
 def _all_that_is_held_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gang_repair, "_kept", lambda repair, *_: list(repair.holdings))
 

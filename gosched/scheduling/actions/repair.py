@@ -52,8 +52,8 @@ class GangRepairer:
 
     def repair(self) -> dict[str, None]:
         """Give each broken gang its old nodes again, and others for what was lost, and return the jobs that got them;
-        one for which there are none waits, as does one that would hold more than its queue or tenant may hold by now. Reserved starts
-        are looked at afterwards, and move where a gang that starts again is in their way."""
+        one for which there are none waits, as does one that would hold more than its queue or tenant may hold by now.
+        Reserved starts are looked at afterwards: they move where a gang that starts again is in their way."""
         done: dict[str, None] = {}
         for repair in sorted(filter(self._is_due, self._view.repairs), key=_sequence)[:MAX_REPAIRS]:
             try:

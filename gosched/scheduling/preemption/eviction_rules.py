@@ -60,6 +60,7 @@ class EvictionBudget:
         self._holders = view.holders
         self._policies: dict[str, PreemptionPolicy] = {}
         self._victims: dict[str, None] = {}
+        self._grown: dict[str, None] = {}  # jobs that more tasks have joined in this cycle, which no holding shows
         self._by_tenant: Counter[str] = Counter()
         self._stopping: dict[str, Amounts] = {}  # what gangs that stop for no fence still hold, by path
         self._view: View | None = view  # until it is looked at: most cycles evict nothing
@@ -136,6 +137,8 @@ class EvictionBudget:
         runtime does not protect it."""
         if not gang.is_preemptible or gang.is_stopping or gang.fenced or self.is_victim(gang.job_id):
             return False
+        if gang.job_id in self._grown:
+            return False
         return gang.deadline_ms <= self._now_ms  # a promised deadline is not broken for others
 
     def evictors(self, gang: PendingGang) -> Container[str]:
@@ -202,6 +205,8 @@ class EvictionBudget:
     def record_start(self, gang: PendingGang, placement: GangPlacement) -> None:
         """Note a start. It is counted when the queues are looked at: most cycles evict nothing."""
         self._started.append((gang, placement))
+        if gang.joins:
+            self._grown[gang.job_id] = None
         if self._reclaims:
             self._reclaims.clear()
 

@@ -437,7 +437,8 @@ def _evicted_alone(state: ClusterState) -> Iterator[tuple[str, Amounts]]:
     for node_id in state.fenced.evicting:
         for allocation in [state.allocations[each] for each in state.node_allocations[node_id]]:
             job = state.jobs[allocation.job_id]
-            if allocation.evicted_for_fence and job.intent is JobIntent.RUN:
+            alone = job.intent is JobIntent.RUN or restarts_in_place(job)  # as in `running_gang`
+            if alone and allocation.evicted_for_fence not in ("", job.id):
                 yield job.spec.queue, charge_of(allocation.resources, allocation.gpu_model)
 
 
