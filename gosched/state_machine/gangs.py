@@ -188,7 +188,8 @@ def _start_members_again(
 ) -> None:
     """Let the lost members wait for another place, and those that have failed just now, or since their peer's node was
     last heard."""
-    now = {event.task_id for event in events if isinstance(event, TaskChanged) and event.after is TaskState.FAILED}
+    failed = (event.task_id for event in events if isinstance(event, TaskChanged) and event.after is TaskState.FAILED)
+    now = dict.fromkeys(failed)
     since_ms = state.clock_ms + 1
     if any(_went_with_its_node(task) for task in tasks):
         since_ms = (heard_at_ms or state.clock_ms) - WAVE_MS

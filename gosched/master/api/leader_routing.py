@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -45,6 +45,7 @@ REVISION = "gosched-revision"  # of the state that an answer is from, in the tra
 TRANSFER = "TransferLeadership"  # its answer comes from a leader that leads no more
 AGENTS_WAIT_S = 3.0  # for an answer to a heartbeat or a registration
 REQUEST_S = 10.0  # for a request to arrive, once its call has begun
+LAST_REQUEST_S = 1.0  # for that of a call that is refused in any case
 
 log = structlog.get_logger()
 
@@ -142,11 +143,12 @@ class LeaderRouting(grpc.aio.ServerInterceptor):
     ) -> AsyncIterator[bytes]:
         """Serve a stream. One that was passed on with a stream of requests stays with its master, also when another one
         leads meanwhile."""
+        is_read = False
         try:
             async with self._arrived(method, context, streaming=True) as (audited, call):
                 request = None if handler.request_streaming else await _only(requests, call.place)
                 leader = await self._route(call)
-                # A refusal before the first request was read would be hidden from who is writing it (base/relay.py).
+                is_read = True
                 first = await _only(requests, call.place) if request is None and leader is None else b""
                 if leader is not None:
                     audited.passed_on = True
@@ -171,6 +173,8 @@ class LeaderRouting(grpc.aio.ServerInterceptor):
                         audited.begun(message)
                         yield handler.response_serializer(message)
         except Exception as error:
+            if not is_read:
+                await _let_it_write(requests)
             await self._fail(error, method, context)
         self._metrics.rpc_ended(method, "OK")
 
@@ -293,6 +297,13 @@ async def _only(requests: AsyncIterator[bytes], place: Place) -> bytes:
         raise invalid(f"no request came within {REQUEST_S:.0f} s")
     place.hold(len(request))
     return request
+
+
+async def _let_it_write(requests: AsyncIterator[bytes]) -> None:
+    """Read a request and drop it: a refusal before that would be hidden from who is writing it (base/relay.py)."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(LAST_REQUEST_S):
+            await anext(aiter(requests), None)
 
 
 async def _begun(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
