@@ -44,16 +44,27 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
 
 @pytest.fixture
-def new_run(tmp_path: Path, record_property: Callable[[str, object], None]) -> Iterator[NewRun]:
+def lease() -> dict[str, str]:
+    """Return what the masters' settings say of leases: nothing."""
+    return {}
+
+
+@pytest.fixture
+def three_nodes(tmp_path: Path, lease: dict[str, str]) -> Iterator[Cluster]:
+    with Cluster(tmp_path / "cluster", lease) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def new_run(tmp_path: Path, three_nodes: Cluster, record_property: Callable[[str, object], None]) -> Iterator[NewRun]:
     """Return what makes a run by its framework and its policy. Its row is taken whatever the test then claims."""
     shared = tmp_path / "shared"
     shared.mkdir()
-    cluster = Cluster(tmp_path / "cluster")
-    with cluster, cluster.client() as client:
+    with three_nodes.client() as client:
         runs: list[Run] = []
 
         def make(framework: str, policy: str) -> Run:
-            runs.append(Run(cluster, client, shared, framework, policy))
+            runs.append(Run(three_nodes, client, shared, framework, policy))
             return runs[-1]
 
         yield make

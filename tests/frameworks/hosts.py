@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+from collections.abc import Mapping
 from contextlib import suppress
 from itertools import takewhile
 from pathlib import Path
@@ -22,9 +23,9 @@ _NOBODY = "02:00:00:00:00:01"  # no device's hardware address
 class Cluster(HostCluster):
     """A `HostCluster` whose hosts have names that the others can resolve: frameworks tell each other theirs."""
 
-    def __init__(self, data_dir: Path) -> None:
+    def __init__(self, data_dir: Path, lease: Mapping[str, str]) -> None:
         self._names = data_dir / "hosts"
-        super().__init__(data_dir, masters=3, agents=[FOUR_CPUS] * 3)
+        super().__init__(data_dir, masters=3, agents=[FOUR_CPUS] * 3, settings={"lease": lease})
 
     def start(self, *, timeout_s: float = READY_S) -> None:
         known = [f"{self.hosts.address(id)} {id}" for id in [*self.masters, *self.agents]]

@@ -83,7 +83,7 @@ name: train
 tasks:
   lighthouse:
     resources: {{cpu: 1, memory: 256Mi}}
-    run: exec {programs}/torchft_lighthouse --min_replicas 2 --join_timeout_ms 5000 --bind [::]:$GOSCHED_PORT
+    run: exec {programs}/torchft_lighthouse --min_replicas 2 --join_timeout_ms 1000 --bind [::]:$GOSCHED_PORT
   replica:
     count: {RANKS}
     resources: {{cpu: 2, memory: 2Gi}}

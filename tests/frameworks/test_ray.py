@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 
 from gosched.cli.local_cluster import AgentShape, LocalCluster
@@ -22,13 +21,6 @@ from tests.integration.support import PATIENCE_S, goschedctl, until
 ROOT = Path(__file__).parents[2]
 SUM = "the sum of the squares is 8555 by "  # by how many nodes is a matter of how fast each starts its workers
 ONE_MACHINE = AgentShape(resources={"cpu": 16, "memory": "32Gi"})
-
-
-@pytest.fixture
-def three_nodes(tmp_path: Path) -> Iterator[Cluster]:
-    cluster = Cluster(tmp_path / "cluster")
-    with cluster:
-        yield cluster
 
 
 def example(name: str, **keys: object) -> dict[str, Any]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from gosched.core.records.job import JobState
 from tests.frameworks.conftest import NewRun
 from tests.frameworks.hosts import kill
@@ -25,11 +27,16 @@ def assert_healed(run: Run) -> None:
     assert run.row().steps_lost == 0
 
 
-def test_replicas_go_on_while_the_one_of_a_crashed_node_is_replaced(new_run: NewRun) -> None:
+@pytest.mark.parametrize(
+    ("lease", "words"),
+    [({}, ""), ({"heartbeat": "500ms", "node_timeout": "2s"}, ", `node_timeout` 2 s")],
+    ids=["default", "short"],
+)
+def test_replicas_go_on_while_the_one_of_a_crashed_node_is_replaced(new_run: NewRun, words: str) -> None:
     run = new_run("torchft", f"{CONTINUE}\n{LOST}")
     run.start()
     rank = lost_replica(run)
-    run.strike("node of a replica crashes", lambda: run.cluster.crash(run.node_of(rank)), ranks=[rank])
+    run.strike(f"node of a replica crashes{words}", lambda: run.cluster.crash(run.node_of(rank)), ranks=[rank])
     run.recover()
     assert_healed(run)
     assert run.detail().job.restarts == 0
