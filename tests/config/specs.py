@@ -225,6 +225,7 @@ def specs(draw: st.DrawFn) -> JobSpec:
             grace_ms=draw(durations),
             checkpoint_signal=draw(either(kinds(10, 15), 9, 19, 64, 65)) if has_signal else 0,
             min_runtime_ms=draw(durations),
+            cheap=draw(st.booleans()),
         ),
         hold=draw(st.booleans()),
         after=draw(either(st.just(()), (Dependency(job="etl", condition=Condition.ANY),), (_after(_LONG),))),

@@ -85,6 +85,7 @@ def _preemption(spec: JobSpec) -> dict[str, Any]:
         "preemptible": rules.preemptible,
         "grace": _ms(rules.grace_ms),
         "min_runtime": _ms(rules.min_runtime_ms),
+        "cheap": rules.cheap,
         **_set(checkpoint_signal=rules.checkpoint_signal),
     }
 

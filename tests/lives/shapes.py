@@ -143,6 +143,7 @@ def _preemption(r: Random) -> Preemption:
         grace_ms=r.choice((0, 0, MINUTE_MS)),
         checkpoint_signal=r.choice((0, 0, 10)),
         min_runtime_ms=r.choice((0, 0, 0, 2 * MINUTE_MS)),
+        cheap=r.random() < 0.2,
     )
 
 

@@ -23,8 +23,13 @@ CONSERVATIVE = Policy(reservations=ALL)
         ("estimate=10m : 1x 4cpu", "job RESERVED"),
         (": 1x 4cpu", "job RESERVED"),
         (": 1x 1cpu role=c", "job c"),
-        ("yields : 1x 4cpu", "job b until=50m"),
-        ("yields estimate=10m : 1x 4cpu", "job b until=50m"),
+        ("yields : 1x 4cpu", "job RESERVED"),
+        ("yields cheap : 1x 4cpu", "job b until=50m"),
+        ("yields signal : 1x 4cpu", "job b until=50m"),
+        ("yields estimate=49m : 1x 4cpu", "job b until=50m"),
+        ("yields estimate=50m : 1x 4cpu", "job RESERVED"),
+        ("yields grace=2m estimate=49m : 1x 4cpu", "job RESERVED"),
+        ("yields timeout=2h estimate=49m : 1x 4cpu", "job b until=50m"),
         ("yields timeout=10m : 1x 4cpu", "job b"),
         ("stays : 1x 4cpu", "job RESERVED"),
     ],
@@ -34,8 +39,13 @@ CONSERVATIVE = Policy(reservations=ALL)
         "an estimate is no promise",
         "it has no limit",
         "it does not touch the reserved nodes",
-        "without a limit, on the condition that it goes",
-        "an estimate binds nobody, so it is on that condition",
+        "it yields, but its work would be lost",
+        "little is lost, so it starts on the condition that it goes",
+        "its work is saved, so it does, too",
+        "it is expected to end in time, so it does, too",
+        "it is expected to end later",
+        "it would have to stop before it is expected to end",
+        "it is expected to end in time, long before its limit",
         "it yields, but need not",
         "it would have to go, and cannot",
     ],
@@ -100,7 +110,7 @@ def test_a_job_of_a_minute_is_not_started_on_a_condition() -> None:
         jobs
           run  timeout=1h since=3541s : 1x 4cpu  on a
           big  : 2x 4cpu
-          job  yields : 1x 4cpu
+          job  yields cheap : 1x 4cpu
         plan
           big  INSUFFICIENT  @59s a b
           job  RESERVED
@@ -257,7 +267,7 @@ def test_what_runs_on_condition_is_evicted_for_the_reserved_start_when_it_comes(
         jobs
           run   timeout=1h since=10m : 1x 4cpu  on a
           big   : 2x 4cpu
-          fill  yields : 2x 2cpu
+          fill  yields cheap : 2x 2cpu
     """)
     plan = world.expect("fill b b until=50m\nbig INSUFFICIENT @50m a b", EASY)
     assert plan.wake_at_ms is not None
@@ -280,7 +290,7 @@ def test_a_job_on_condition_may_stay_if_the_reserved_gang_never_needs_its_room()
         jobs
           run   timeout=1h since=10m : 1x 4cpu  on a
           big   : 2x 4cpu
-          fill  yields : 1x 4cpu
+          fill  yields cheap : 1x 4cpu
     """)
     world.expect("fill b until=50m\nbig INSUFFICIENT @50m a b", EASY)
     world.submit(["other", ":", "1x", "1cpu"])

@@ -14,10 +14,20 @@ from tests.scheduling.support.tables import begin, check
         ("timeout=30m", "job a"),
         ("timeout=31m", "job RESERVED @1h a"),
         ("", "job RESERVED @1h a"),
-        ("yields", "job a until=30m"),
+        ("yields", "job RESERVED @1h a"),
+        ("yields estimate=29m", "job a until=30m"),
+        ("yields cheap", "job a until=30m"),
         ("stays", "job RESERVED @1h a"),
     ],
-    ids=["it ends before", "it would not end before", "it has no limit", "it yields", "it would not yield"],
+    ids=[
+        "it ends before",
+        "it would not end before",
+        "it has no limit",
+        "it yields",
+        "it is expected to end before",
+        "it yields cheaply",
+        "it would not yield",
+    ],
 )
 def test_what_may_start_before_a_window_begins(job: str, expected: str) -> None:
     check(f"""

@@ -44,6 +44,7 @@ class PreemptionFile(Model):
     grace_ms: Annotated[Millis | None, Field(alias="grace")] = None
     checkpoint_signal: Annotated[Int32, BeforeValidator(_signal)] | None = None
     min_runtime_ms: Millis = Field(default=0, alias="min_runtime")
+    cheap: bool = False
 
     def record(self) -> Preemption:
         default_ms = 0 if self.checkpoint_signal is None else DEFAULT_GRACE_MS
@@ -53,6 +54,7 @@ class PreemptionFile(Model):
             grace_ms=default_ms if self.grace_ms is None else self.grace_ms,
             checkpoint_signal=self.checkpoint_signal or 0,
             min_runtime_ms=self.min_runtime_ms,
+            cheap=self.cheap,
         )
 
 

@@ -125,6 +125,7 @@ def _preemption(rules: Preemption) -> Keys:
         grace=(duration(rules.grace_ms), duration(DEFAULT_GRACE_MS if number else 0)),
         checkpoint_signal=(known.get(number, number), 0),
         min_runtime=(duration(rules.min_runtime_ms), "0s"),
+        cheap=(rules.cheap, False),
     )
 
 

@@ -90,6 +90,12 @@ class Preemption:
     checkpoint_signal: int = 0
     #: How long an attempt runs before it may be evicted; 0: not at all.
     min_runtime_ms: int = 0
+    #: Whether little is lost when it is evicted, though it has no checkpoint signal.
+    cheap: bool = added(False, 4)
+
+    @property
+    def is_cheap(self) -> bool:
+        return self.cheap or self.checkpoint_signal > 0
 
 
 DEFAULT_PREEMPTION = Preemption()

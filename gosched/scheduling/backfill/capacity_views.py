@@ -95,29 +95,43 @@ class CapacityViews:
         reserved_starts = self._reserved_starts
         if not reserved_starts.all and not reserved_starts.windows:
             return 0
-        reservations_end_ms, windows_end_ms = self._ends(gang)
-        windows = reserved_starts.windows_of(gang, self._now_ms, windows_end_ms) if reserved_starts.windows else ()
-        return reserved_starts.count_before(reservations_end_ms), windows
+        ends = [self._ends(gang)]
+        if self._yields(gang):
+            ends.append((self._yields_from_ms(gang),) * 2)
+        return tuple(
+            [
+                (reserved_starts.count_before(end_ms), reserved_starts.windows_of(gang, self._now_ms, windows_end_ms))
+                for end_ms, windows_end_ms in ends
+            ]
+        )
 
     def backfill_view(self, gang: PendingGang) -> CapacityView | None:
-        """Return the view in which a gang that yields may start if it ends before the first reserved start or window;
-        None: that would be too soon, or nothing is gained by it."""
+        """Return the view in which a gang that yields may start if it ends before the first reserved start or window
+        that comes after its expected end, or, where an eviction costs it little, after now; None: that would be too
+        soon, it has no expected end, or nothing is gained by it."""
         reserved_starts = self._reserved_starts
-        if (
-            not gang.is_preemptible
-            or gang.joins
-            or not (reserved_starts.all or reserved_starts.windows)
-            or reserved_starts.is_evictor(gang.job_id)
-        ):
+        if not (reserved_starts.all or reserved_starts.windows) or not self._yields(gang):
             return None
+        end_ms = self._yields_from_ms(gang)
         windows = reserved_starts.windows_of(gang, self._now_ms, NEVER_MS)
         starts = [reserved_starts.windows[index].start_ms for index in windows]
-        starts.append(reserved_starts.first_after(self._now_ms, gang))
-        until = min([start for start in starts if start > self._now_ms], default=0)
-        if until - self._now_ms < max(MIN_BACKFILL_MS, 2 * gang.grace_ms):
+        starts.append(reserved_starts.first_after(end_ms - 1, gang))
+        until_ms = min([start for start in starts if start >= end_ms], default=0)
+        if not until_ms:
             return None
-        now = self._view(self._key(gang, self._now_ms + 1, self._now_ms + 1))
-        return CapacityView(("backfill", now.key), now.capacity, now.feasibility, until)
+        view = self._view(self._key(gang, end_ms, end_ms))
+        return CapacityView(("backfill", view.key), view.capacity, view.feasibility, until_ms)
+
+    def _yields(self, gang: PendingGang) -> bool:
+        """Return whether the gang may start where a reserved start would evict it."""
+        is_willing = gang.is_preemptible and not gang.joins and (gang.is_cheap or gang.expected_ms > 0)
+        return is_willing and not self._reserved_starts.is_evictor(gang.job_id)
+
+    def _yields_from_ms(self, gang: PendingGang) -> int:
+        """Return from when on an eviction costs a gang that starts now little: it has ended, or saved something."""
+        if gang.is_cheap:
+            return self._now_ms + max(MIN_BACKFILL_MS, 2 * gang.grace_ms)
+        return self._now_ms + gang.expected_ms + gang.grace_ms
 
     def avoiding_reserved_nodes(self, gang: PendingGang, wait_ms: int) -> RestrictedCapacity:
         """Return the capacity of now without the nodes of reservations and windows that the gang has to respect if it

@@ -94,7 +94,7 @@ class ReservedStarts:
         self._ids: tuple[str, ...] | None = None  # of the jobs, in order
         self._lowest: dict[str, int] = {}  # the lowest priority that was seen in each queue and may be evicted
         self._evictors: Counter[str] = Counter()  # for which gangs with reserved starts were evicted
-        self._first: dict[tuple[str, int, bool, str], int] = {}
+        self._first: dict[tuple[int, str, int, bool, str], int] = {}
         self._binding: dict[tuple[int, str, int, bool, str], tuple[str, ...]] = {}
         self._lines = StartLines(nodes)
         self._fresh = True
@@ -228,10 +228,11 @@ class ReservedStarts:
     def first_after(self, moment_ms: int, gang: PendingGang) -> int:
         """Return the first reserved start after that moment that the gang has to respect; 0: there is none."""
         own = self._before_younger.get(gang.job_id)
-        key = (gang.queue, gang.priority, gang.may_evict, gang.job_id if own else "")
+        number = self.count_before(moment_ms + 1)
+        key = (number, gang.queue, gang.priority, gang.may_evict, gang.job_id if own else "")
         found = self._first.get(key)
         if found is None:
-            later = islice(self.all, self.count_before(moment_ms + 1), None)
+            later = islice(self.all, number, None)
             starts = (r.start_ms for r in later if (own is None or r.age < own.age) and not _outranks(gang, r))
             found = self._first[key] = next(starts, 0)
         return found

@@ -203,8 +203,12 @@ class PendingGang:
     may_evict: bool = False
     #: Whether it may be evicted itself, ...
     is_preemptible: bool = False
-    #: ... and how long it takes to end then.
+    #: ... how long it takes to end then, ...
     grace_ms: int = 0
+    #: ... and whether little is lost by it.
+    is_cheap: bool = False
+    #: How long it is expected to run: the estimate, else the timeout; 0: unknown.
+    expected_ms: int = 0
     #: Ids of the jobs for which it was evicted; they are not evicted for it in turn.
     evicted_for: tuple[str, ...] = ()
     #: Whether the job was admitted with the promise to meet its deadline.
@@ -257,6 +261,8 @@ def pending_gang(job: Job, tasks: Iterable[Task] = ()) -> PendingGang:
         may_evict=spec.preemption.policy is PreemptionPolicy.LOWER_PRIORITY,
         is_preemptible=spec.preemption.preemptible and may_restart(job, RetryCause.PREEMPTED),
         grace_ms=spec.eviction_ms,
+        is_cheap=spec.preemption.is_cheap,
+        expected_ms=spec.expected_ms,
         evicted_for=job.evicted_for,
         deadline_promised=job.deadline_promised,
         begin_ms=0 if job.started_at_ms else job.begin_ms,

@@ -641,18 +641,20 @@ class RetryPolicy(_message.Message):
     def __init__(self, max_restarts: _Optional[int] = ..., backoff_ms: _Optional[int] = ..., when: _Optional[_Iterable[_Union[RetryCause, str]]] = ...) -> None: ...
 
 class Preemption(_message.Message):
-    __slots__ = ("policy", "preemptible", "grace_ms", "checkpoint_signal", "min_runtime_ms")
+    __slots__ = ("policy", "preemptible", "grace_ms", "checkpoint_signal", "min_runtime_ms", "cheap")
     POLICY_FIELD_NUMBER: _ClassVar[int]
     PREEMPTIBLE_FIELD_NUMBER: _ClassVar[int]
     GRACE_MS_FIELD_NUMBER: _ClassVar[int]
     CHECKPOINT_SIGNAL_FIELD_NUMBER: _ClassVar[int]
     MIN_RUNTIME_MS_FIELD_NUMBER: _ClassVar[int]
+    CHEAP_FIELD_NUMBER: _ClassVar[int]
     policy: PreemptionPolicy
     preemptible: bool
     grace_ms: int
     checkpoint_signal: int
     min_runtime_ms: int
-    def __init__(self, policy: _Optional[_Union[PreemptionPolicy, str]] = ..., preemptible: bool = ..., grace_ms: _Optional[int] = ..., checkpoint_signal: _Optional[int] = ..., min_runtime_ms: _Optional[int] = ...) -> None: ...
+    cheap: bool
+    def __init__(self, policy: _Optional[_Union[PreemptionPolicy, str]] = ..., preemptible: bool = ..., grace_ms: _Optional[int] = ..., checkpoint_signal: _Optional[int] = ..., min_runtime_ms: _Optional[int] = ..., cheap: bool = ...) -> None: ...
 
 class Dependency(_message.Message):
     __slots__ = ("job", "condition")

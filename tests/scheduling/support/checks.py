@@ -156,9 +156,9 @@ class Checks:
                 span = job.spec.timeout_ms or NEVER_MS
                 capacity = sum_in_best_domain(driver, job, state.clock_ms + span)
                 assert capacity < floor, f"idle: {job_id} fits and waits: {why.code} {why.message}"
-                if until := may_borrow(state, job):
-                    capacity = sum_in_best_domain(driver, job, state.clock_ms + 1)
-                    assert capacity < floor, f"idle: {job_id} might borrow room until {until}"
+                if end := may_borrow(state, job):
+                    capacity = sum_in_best_domain(driver, job, end)
+                    assert capacity < floor, f"idle: {job_id} might borrow room until {end}"
                     self.seen["no loan"] += 1
 
 
@@ -247,15 +247,17 @@ def is_for(window: Window, job: Job) -> bool:
 
 
 def may_borrow(state: ClusterState, job: Job) -> int:
-    """Until when the job may have room that is promised to others; 0: not at all. One with a promise of its own has no
-    need to."""
-    yields = job.spec.preemption.preemptible and job.spec.retry.max_restarts > 0
+    """From when on the job may be told to go, if it gets room that is promised to others: it is expected to have ended
+    by then, or it saves its work; 0: it gets no such room. One with a promise of its own has no need to."""
+    spec, rules = job.spec, job.spec.preemption
+    yields = rules.preemptible and spec.retry.max_restarts > 0
+    saves = rules.cheap or bool(rules.checkpoint_signal)
+    runs = min([ms for ms in (spec.estimate_ms, spec.timeout_ms) if ms], default=0)
+    end = state.clock_ms + (max(60_000, 2 * spec.eviction_ms) if saves else runs + spec.eviction_ms)
     starts = [reservation.start_ms for reservation in state.reservations.values()]
     starts += [window.start_ms for window in state.windows.values()]
-    until = min([start for start in starts if start > state.clock_ms], default=0)
-    long_enough = until - state.clock_ms >= max(60_000, 2 * job.spec.eviction_ms)
     needs_to = job.state is JobState.PENDING and job.id not in state.reservations
-    return until if yields and long_enough and needs_to else 0
+    return end if yields and (saves or runs) and needs_to and max(starts, default=0) >= end else 0
 
 
 def sum_in_best_domain(driver: Driver, job: Job, end: int) -> int:

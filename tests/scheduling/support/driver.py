@@ -170,7 +170,9 @@ def life(seed: int, *, deaths: bool = False, windows: bool = True, begins: bool 
         head = [
             f"j{number} {draw.choice(leaves)}",
             draw.choice(["", "priority=5", "priority=9"]),
-            draw.choice(["yields", "yields", "yields min_runtime=2m", "yields grace=2m", "stays", ""]),
+            draw.choice(
+                ["yields", "yields cheap", "yields cheap min_runtime=2m", "yields cheap grace=2m", "stays", ""]
+            ),
             f"timeout={limit // 1000}s" if limit else draw.choice(["", f"estimate={runs // 1000}s"]),
             draw.choice(["", "", "", "never", "tenant=t"]),
         ]

@@ -35,7 +35,7 @@ NOW_MS = 36_000_000  # when a table that speaks of time is planned
 
 _UNITS = {"Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "Ti": 1 << 40}
 _TIMES = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}
-_FLAGS = ("yields", "stays", "never", "continue", "signal")
+_FLAGS = ("yields", "stays", "never", "continue", "signal", "cheap")
 
 
 def queue(words: Sequence[str]) -> Queue:
@@ -148,6 +148,8 @@ def job(words: Sequence[str], default_queue: str = "default") -> JobSpec:
         fields["retry"] = RetryPolicy(max_restarts=3, when=(RetryCause.NODE_LOST, RetryCause.PREEMPTED))
     if "never" in own:
         preemption["policy"] = PreemptionPolicy.NEVER
+    if "cheap" in own:
+        preemption["cheap"] = True
     if "signal" in own:
         preemption["checkpoint_signal"] = 10
     groups = tuple([group(f"g{i}", text.split()) for i, text in enumerate(texts)])
