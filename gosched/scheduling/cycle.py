@@ -54,7 +54,7 @@ def schedule(view: View, policy: Policy, now_ms: int, seed: int, stumble: Stumbl
             stumble(Suspect(Kind.JOB, pending.job_id), error)
 
     for lines in bands(view.queues, waiting, policy, plugins, now_ms):
-        order = DrfOrder(lines, usage.shares, usage.used)
+        order = DrfOrder(lines, view.total, usage.claims, usage.used)
         while (gang := order.next()) is not None:
             placement = None
             try:

@@ -135,7 +135,7 @@ class Run:
         """Return the ranks whose process the fault spared, and who has gone on since."""
         last = self.last()
         spared = [was for rank, was in self.before.items() if rank not in self.struck]
-        return [was.rank for was in spared if last[was.rank].pid == was.pid and psutil.pid_exists(was.pid)]
+        return sorted([was.rank for was in spared if last[was.rank].pid == was.pid and psutil.pid_exists(was.pid)])
 
     def moved(self) -> list[int]:
         """Return the ranks whose last step was not on the node where they were."""

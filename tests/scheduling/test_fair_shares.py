@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import pytest
@@ -248,9 +248,69 @@ def check_the_same_as_unit_by_unit(rules: settings = SETTINGS) -> None:
     @rules
     @given(scenarios(most=12) | scenarios(most=60))
     def check(scenario: Scenario) -> None:
-        assert scenario.shares() == unit_by_unit(scenario)
+        demand = {path: {**amounts, "memory": 0} for path, amounts in scenario.demand.items()}
+        one = replace(scenario, demand=demand)
+        assert one.shares() == unit_by_unit(one)
 
     check()
+
+
+def check_dominant_shares_grow_alike(rules: settings = SETTINGS) -> None:
+    """Each queue has what it gets while all fill up at once, in exact fractions, but for a rounded unit."""
+    contested = 0
+
+    @rules
+    @given(scenarios())
+    def check(scenario: Scenario) -> None:
+        nonlocal contested
+        found = {"": scenario.total, **scenario.shares()}
+        for path in found:
+            children = scenario.children(path)
+            if len(children) < 2:
+                continue
+            least = filled(scenario, found[path], children)
+            contested += sum(any(parts.values()) for parts in least.values()) > 1
+            for child, parts in least.items():
+                for name, part in parts.items():
+                    assert found[child][name] >= int(part) - 1, (child, name)
+
+    check()
+    assert contested > 50
+
+
+def filled(scenario: Scenario, amounts: Mapping[str, int], children: list[str]) -> dict[str, dict[str, Fraction]]:
+    """What each child gets of its guarantee, and while the dominant shares of what they lack grow for their weights."""
+    names = [name for name in NAMES if scenario.total[name]]
+    has: dict[str, dict[str, Fraction]] = {child: {} for child in children}
+    for name in names:
+        claims = scenario.claims(amounts[name], children, name)
+        scale = min(Fraction(1), Fraction(amounts[name], max(sum(claims), 1)))
+        for child, claim in zip(children, claims, strict=True):
+            has[child][name] = Fraction(int(claim * scale))
+    lacks = {child: {n: scenario.wanted(child, n) - has[child][n] for n in names} for child in children}
+    rates: dict[str, dict[str, Fraction]] = {}
+    for child in children:
+        dominant = max([lack / scenario.total[name] for name, lack in lacks[child].items()], default=Fraction(0))
+        if dominant:
+            weight = scenario.queues[child].weight
+            rates[child] = {name: lack * weight / dominant for name, lack in lacks[child].items()}
+    while rates:
+        rest = {name: amounts[name] - sum(has[child][name] for child in children) for name in names}
+        steps = [lacks[child][n] / rate for child, own in rates.items() for n, rate in own.items() if rate]
+        flow = {name: sum(own[name] for own in rates.values()) for name in names}
+        steps += [rest[name] / flow[name] for name in names if flow[name]]
+        step = min(steps)
+        for child, own in rates.items():
+            for name, rate in own.items():
+                has[child][name] += rate * step
+                lacks[child][name] -= rate * step
+        short = [name for name in names if flow[name] and rest[name] == flow[name] * step]
+        rates = {
+            child: own
+            for child, own in rates.items()
+            if any(lacks[child].values()) and not any(own[name] for name in short)
+        }
+    return has
 
 
 def unit_by_unit(scenario: Scenario) -> dict[str, dict[str, int]]:
@@ -286,6 +346,7 @@ PROPERTIES = [
     check_more_weight_is_never_less,
     check_order_of_input_does_not_matter,
     check_the_same_as_unit_by_unit,
+    check_dominant_shares_grow_alike,
 ]
 
 
@@ -312,7 +373,7 @@ def the_rest_kept(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def no_guarantees(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_guarantee", lambda queue, name, amount: 0)
+    monkeypatch.setattr(module, "guaranteed_of", lambda queue, amounts: {})
 
 
 def weights_upside_down(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -339,6 +400,10 @@ def weights_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
+def each_resource_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_by_dominant_share", lambda rest, total, weights, lacks: [{} for _ in lacks])
+
+
 @pytest.mark.parametrize(
     ("mutation", "check"),
     [
@@ -350,6 +415,7 @@ def weights_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
         (siblings_as_they_come, check_order_of_input_does_not_matter),
         (weights_ignored, check_the_same_as_unit_by_unit),
         (the_rest_kept, check_the_same_as_unit_by_unit),
+        (each_resource_by_itself, check_dominant_shares_grow_alike),
     ],
 )
 def test_a_broken_division_is_noticed(

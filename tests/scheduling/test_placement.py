@@ -477,11 +477,11 @@ queues
   prod  fair
   dev   fair
 nodes
-  a  4cpu rack=r1
+  a  6cpu rack=r1
   b  3cpu rack=r2
   c  3cpu rack=r2
 jobs
-  run     dev  : 1x 1cpu on a
+  run     dev  : 1x 3cpu on a
   small   prod : 1x 1cpu
   due     prod due=2000000 : 1x 1cpu
   soon    prod due=1000000 : 1x 1cpu
@@ -496,26 +496,26 @@ plan               # queues take turns by share, priority counts within one; nod
   rival   a
   small   a
   due     a
-  soon    b
   urgent  b
+  soon    b
   gang    b c c c
 """,
     "spread": """
 plan               # the same turns, over all nodes
   rival   b
   small   c
-  due     a
-  soon    b
+  due     b
   urgent  c
+  soon    a
   gang    a a b c
 """,
     "gang": """
 plan               # of equal priority the largest first, into one rack though it names none
   rival   a
+  urgent  a
   gang    b b b c
   small   a
-  due     a
-  urgent  c
+  due     c
   soon    c
 """,
     "priority": """
@@ -532,8 +532,8 @@ plan               # the nearest deadline of a queue first, then priority
   soon    a
   due     a
   rival   a
-  small   b
   urgent  b
+  small   b
   gang    b c c c
 """,
 }

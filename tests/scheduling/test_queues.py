@@ -386,7 +386,8 @@ def test_the_example_of_the_papers_on_dominant_resource_fairness() -> None:
     world.fill(sections("\n".join(table)))
     plan = world.plan(Policy())
     assert [gang.job_id for gang in plan.gangs] == ["x0", "y0", "x1", "x2", "y1"]
-    assert plan.shares == {"x": {"cpu": 4500, "memory": 9 << 30}, "y": {"cpu": 4500, "memory": 9 << 30}}
+    # The paper's three and two tasks; the memory that is left goes to both alike.
+    assert plan.shares == {"x": {"cpu": 3000, "memory": 14 << 30}, "y": {"cpu": 6000, "memory": 4 << 30}}
 
 
 DAY_MS = 24 * 3_600_000

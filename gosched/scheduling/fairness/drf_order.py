@@ -1,29 +1,31 @@
-"""The order of gangs by dominant resource fairness: next is one of the queue that is furthest below its fair share.
+"""The order of gangs by dominant resource fairness: next is one of the queue that has got least for its weight.
 
-Invariant: among siblings the lowest (ratio, path) wins. Tenants of one queue are siblings too, by (ratio, name).
+Invariant: among siblings the lowest (level, path) wins. Tenants of one queue are siblings too, by (level, name).
 
-A queue's ratio is its dominant share (Ghodsi et al., NSDI'11) once its head, the gang that is its next, has started:
-the highest, over the resources, of (used + head) / share, in parts of `ONE`. From gang to gang only the winner's path
-through the tree changes, so each inner queue keeps its winner apart from a heap of the others, and only that path is
-computed anew.
+A queue's level is its dominant share (Ghodsi et al., NSDI'11, algorithm 1) once its head, the gang that is its next,
+has started: the highest, over the resources, of (used + head - guaranteed) / (total * weight), in parts of `ONE`. Up to
+the guarantee the level of a resource is negative, and grows from -ONE to 0: guarantees come first, all in proportion.
+From gang to gang only the winner's path through the tree changes, so each inner queue keeps its winner apart from a
+heap of the others, and only that path is computed anew.
 """
 
 from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
 from gosched.core.resources import AmountMap
 from gosched.core.sharing import MODEL_PREFIX, lineage
 
-ONE = 1 << 20  # the ratio of a queue that has just its share
-INFINITE = 1 << 100  # the ratio of a queue that would use a resource of which it has no share
+ONE = 1 << 20  # the level of a queue that has all of a resource
+INFINITE = 1 << 100  # the level of a queue that would use a resource of which there is nothing
 
-# Divisions are multiplications by ceil(ONE * 2**_SHIFT / share): exact while amounts and shares stay below 2**63.
+# Divisions are multiplications by ceil(ONE * 2**_SHIFT / divisor): exact while amounts and divisors stay below 2**63.
 _SHIFT = 128
-_NO_SHARE = INFINITE << _SHIFT
+_LOWEST = -ONE << _SHIFT
+_NOTHING = INFINITE << _SHIFT
 
 
 class Gang(Protocol):
@@ -45,17 +47,31 @@ class Line(Generic[G]):
     gangs: Sequence[G]
 
 
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What a queue may claim of what there is."""
+
+    weight: int = 1
+    #: By resource name.
+    guaranteed: Mapping[str, int] = field(default_factory=dict)
+
+
+_EQUAL = Claim()  # that of a tenant, and of a queue that is not known
+
+
 class DrfOrder(Generic[G]):
     """The order of the gangs of all lines. After each `next` comes `placed` or `passed`, which is about that gang."""
 
     def __init__(
         self,
         lines: Iterable[Line[G]],
-        shares: Mapping[str, Mapping[str, int]],
+        total: Mapping[str, int],
+        claims: Mapping[str, Claim],
         used: Mapping[str, Mapping[str, int]],
     ) -> None:
-        """Each queue and tenant has at most one line. `used` is by queue path, of all levels, and by "queue/tenant"."""
-        root: _Node[G] = _Node("", None, {}, {})
+        """Each queue and tenant has at most one line. `total`: what there is, by resource name. `claims`: by queue
+        path. `used`: by queue path, of all levels, and by "queue/tenant"."""
+        root: _Node[G] = _Node("", None, total, _EQUAL, {})
         nodes: dict[str, _Node[G]] = {"": root}
         for line in lines:
             if not line.gangs:
@@ -63,10 +79,10 @@ class DrfOrder(Generic[G]):
             parent = root
             for path in lineage(line.queue):
                 if path not in nodes:
-                    nodes[path] = _Node(path, parent, shares.get(path, {}), used.get(path, {}))
+                    nodes[path] = _Node(path, parent, total, claims.get(path, _EQUAL), used.get(path, {}))
                 parent = nodes[path]
             name = f"{line.queue}/{line.tenant}"
-            nodes[name] = _Node(line.tenant, parent, shares.get(line.queue, {}), used.get(name, {}))
+            nodes[name] = _Node(line.tenant, parent, total, _EQUAL, used.get(name, {}))
             nodes[name].set_gangs(line.gangs)
         for node in reversed(nodes.values()):  # children come before their parents
             node.settle()
@@ -83,7 +99,7 @@ class DrfOrder(Generic[G]):
         node = leaf = self._leaf
         as_tried: bool | None = None
         while (parent := node.parent) is not None:
-            if parent.others:  # a node without siblings never gets any, and needs no ratio
+            if parent.others:  # a node without siblings never gets any, and needs no level
                 if as_tried is None:
                     as_tried = tuple(charge.items()) == leaf.charge  # nearly always
                 if as_tried:
@@ -128,7 +144,7 @@ class DrfOrder(Generic[G]):
         while (parent := node.parent) is not None:
             others = parent.others
             if others:
-                leaf = heapq.heappushpop(others, (node.ratio(leaf.charge), node.key, node))[2].leaf
+                leaf = heapq.heappushpop(others, (node.level(leaf.charge), node.key, node))[2].leaf
             parent.leaf = leaf
             node = parent
         self._leaf = leaf
@@ -137,26 +153,37 @@ class DrfOrder(Generic[G]):
 class _Node(Generic[G]):
     """A queue, a tenant of a queue, or the root, as long as it has gangs."""
 
-    __slots__ = ("cells", "charge", "floor", "gang", "gangs", "highest", "key", "leaf", "others", "parent", "share")
+    __slots__ = (
+        *("cells", "charge", "claim", "floor", "gang", "gangs", "highest", "key", "leaf", "others", "parent"),
+        "total",
+    )
 
-    def __init__(self, key: str, parent: _Node[G] | None, share: Mapping[str, int], used: Mapping[str, int]) -> None:
+    def __init__(
+        self,
+        key: str,
+        parent: _Node[G] | None,
+        total: Mapping[str, int],
+        claim: Claim,
+        used: Mapping[str, int],
+    ) -> None:
         self.key = key
         self.parent = parent
-        #: Its children but the one that the head comes from, as a heap by (ratio, key).
+        #: Its children but the one that the head comes from, as a heap by (level, key).
         self.others: list[tuple[int, str, _Node[G]]] = []
         #: The line of its head.
         self.leaf = self
         self.gang: G | None = None
         self.gangs: Iterator[G] = iter(())
         self.charge: AmountMap = ()
-        self.share = share
-        #: By resource [used, factor, used with the head]. The factor is the scaled reciprocal of the share, by which
-        #: both amounts are multiplied.
+        self.total = total
+        self.claim = claim
+        #: By resource [used, guaranteed, factor up to the guarantee, factor beyond it, used with the head]. The factors
+        #: are scaled reciprocals of what the amounts are divided by.
         self.cells: dict[str, list[int]] = {}
-        #: The highest of what is used, scaled.
-        self.floor = 0
-        #: The same with the head that `ratio` was last asked about.
-        self.highest = 0
+        #: The highest level of what is used, scaled.
+        self.floor = _LOWEST
+        #: The same with the head that `level` was last asked about.
+        self.highest = _LOWEST
         self.use(used)
 
     def set_gangs(self, gangs: Sequence[G]) -> None:
@@ -170,40 +197,43 @@ class _Node(Generic[G]):
             heapq.heapify(self.others)
             self.leaf = heapq.heappop(self.others)[2].leaf
         if self.parent is not None:
-            self.parent.others.append((self.ratio(self.leaf.charge), self.key, self))
+            self.parent.others.append((self.level(self.leaf.charge), self.key, self))
 
-    def ratio(self, charge: AmountMap) -> int:
-        """Return the ratio with a head of this charge."""
+    def level(self, charge: AmountMap) -> int:
+        """Return the level with a head of this charge."""
         highest, cells = self.floor, self.cells
         try:
             for name, amount in charge:
                 cell = cells[name]
-                cell[2] = tried = cell[0] + amount * cell[1]
-                if tried > highest:
-                    highest = tried
+                cell[4] = tried = cell[0] + amount
+                beyond = tried - cell[1]
+                found = beyond * cell[3] if beyond >= 0 else tried * cell[2] + _LOWEST
+                if found > highest:
+                    highest = found
         except KeyError as unseen:  # measured: a dictionary with __missing__ takes a tenth longer
             self._add_cell(unseen.args[0])
-            return self.ratio(charge)
+            return self.level(charge)
         self.highest = highest
-        return highest >> _SHIFT if highest < _NO_SHARE else INFINITE
+        return highest >> _SHIFT if highest < _NOTHING else INFINITE
 
     def use_tried(self, charge: AmountMap) -> None:
-        """Do what `use` does, of the charge that `ratio` was last asked about."""
+        """Do what `use` does, of the charge that `level` was last asked about."""
         cells = self.cells
         for name, _ in charge:
             cell = cells[name]
-            cell[0] = cell[2]
+            cell[0] = cell[4]
         self.floor = self.highest
 
     def use(self, charge: Mapping[str, int]) -> None:
         """Add the charge to what is used."""
-        for name, amount in charge.items():
-            cell = self.cells.get(name) or self._add_cell(name)
-            cell[0] += amount * cell[1]
-            self.floor = max(self.floor, cell[0])
+        amounts = tuple([(name, amount) for name, amount in charge.items() if amount])
+        self.level(amounts)
+        self.use_tried(amounts)
 
-    def _add_cell(self, name: str) -> list[int]:
-        share = self.share.get(name, 0)
-        factor = -((-ONE << _SHIFT) // share) if share else _NO_SHARE
-        self.cells[name] = cell = [0, 0 if name.startswith(MODEL_PREFIX) else factor, 0]
-        return cell
+    def _add_cell(self, name: str) -> None:
+        total, guaranteed = self.total.get(name, 0) * self.claim.weight, self.claim.guaranteed.get(name, 0)
+        below = -((-ONE << _SHIFT) // guaranteed) if guaranteed else 0
+        beyond = -((-ONE << _SHIFT) // total) if total else _NOTHING
+        if name.startswith(MODEL_PREFIX):  # single GPU models do not count
+            guaranteed, below = INFINITE, 0
+        self.cells[name] = [0, guaranteed, below, beyond, 0]

@@ -1,6 +1,9 @@
-"""The fair share of each queue: guarantees first, the rest by weight, level by level.
+"""The fair share of each queue: guarantees first, the rest by dominant resource fairness, level by level.
 
-Water-filling as in Ghodsi et al., "Dominant Resource Fairness" (NSDI'11), for each resource by itself.
+Ghodsi et al., "Dominant Resource Fairness" (NSDI'11), of demand that can be divided: a queue gets all of its resources
+in proportion to what it lacks, and for their weights all queues reach the same dominant share, each until it has all
+that it lacks or until something is used up that it lacks. What is then left of a resource goes by weight to whoever
+wants more of that one, since the jobs of a queue need not all be alike.
 
 Invariant: every amount is an integer, and as long as a queue wants more, no unit is left over.
 """
@@ -12,6 +15,10 @@ from collections.abc import Mapping, Sequence
 
 from gosched.core.records.queue import Queue, QueueType
 from gosched.core.sharing import MODEL_PREFIX, Amounts, parent_of
+
+# Levels are fractions that are scaled and rounded. An amount that rounding leaves just below a whole number is that
+# number: it is as near as that to no other one, as long as amounts are below 2**96.
+_FINE, _NEAR = 192, 128
 
 
 def fair_shares(
@@ -30,22 +37,16 @@ def fair_shares(
     for path in sorted(queues):
         children.setdefault(parent_of(path), []).append(path)
     wanted = _wanted(children, names, demand, ceilings)
-    shares: dict[str, Amounts] = {"": {name: total[name] for name in names}}
+    whole = {name: total[name] for name in names}
+    shares: dict[str, Amounts] = {"": whole}
     for parent in ("", *sorted(queues)):  # parents come before their children
-        if parent not in children:
-            continue
-        siblings = children[parent]
+        siblings = children.get(parent, ())
         if len(siblings) == 1:  # no other wants what it wants
             only = siblings[0]
             shares[only] = {name: min(amount, wanted[only][name]) for name, amount in shares[parent].items()}
-            continue
-        shares.update({path: {} for path in siblings})
-        for name in names:
-            parts = _divide(
-                shares[parent][name], name, [queues[p] for p in siblings], [wanted[p][name] for p in siblings]
-            )
-            for path, part in zip(siblings, parts, strict=True):
-                shares[path][name] = part
+        elif siblings:
+            found = _divide(shares[parent], whole, [queues[path] for path in siblings], [wanted[p] for p in siblings])
+            shares.update(zip(siblings, found, strict=True))
     del shares[""]
     return shares
 
@@ -69,21 +70,79 @@ def _wanted(
     return wanted
 
 
-def _divide(amount: int, name: str, siblings: Sequence[Queue], wanted: Sequence[int]) -> list[int]:
-    """Divide the parent's `amount` of one resource among siblings, which are in the order of their paths."""
-    guaranteed = [min(_guarantee(queue, name, amount), most) for queue, most in zip(siblings, wanted, strict=True)]
-    if (guaranteed_total := sum(guaranteed)) > amount:
-        guaranteed = [part * amount // guaranteed_total for part in guaranteed]
-    unmet = [most - part for most, part in zip(wanted, guaranteed, strict=True)]
-    more = _shared_by_weight(amount - sum(guaranteed), [queue.weight for queue in siblings], unmet)
-    return [part + extra for part, extra in zip(guaranteed, more, strict=True)]
+def _divide(amounts: Amounts, total: Amounts, siblings: Sequence[Queue], wanted: Sequence[Amounts]) -> list[Amounts]:
+    """Divide the parent's amounts among siblings, which are in the order of their paths."""
+    found = _guaranteed(amounts, siblings, wanted)
+    weights = [queue.weight for queue in siblings]
+    lacks = [{name: most[name] - own[name] for name in amounts} for own, most in zip(found, wanted, strict=True)]
+    rest = {name: amount - sum([own[name] for own in found]) for name, amount in amounts.items()}
+    if sum([any(lack[name] for lack in lacks) for name in amounts]) > 1:  # of one alone the next step makes the same
+        for own, lack, parts in zip(found, lacks, _by_dominant_share(rest, total, weights, lacks), strict=True):
+            for name, part in parts.items():
+                own[name] += part
+                lack[name] -= part
+                rest[name] -= part
+    for name, left in rest.items():
+        by_weight = _shared_by_weight(left, weights, [lack[name] for lack in lacks])
+        for own, part in zip(found, by_weight, strict=True):
+            own[name] += part
+    return found
 
 
-def _guarantee(queue: Queue, name: str, amount: int) -> int:
-    """Return what the queue is guaranteed of one resource; an amount counts before the percentage."""
+def _guaranteed(amounts: Amounts, siblings: Sequence[Queue], wanted: Sequence[Amounts]) -> list[Amounts]:
+    """Return what each queue gets of its guarantee, as far as it wants it."""
+    floors = [guaranteed_of(queue, amounts) for queue in siblings]
+    found: list[Amounts] = [{} for _ in siblings]
+    for name, amount in amounts.items():
+        parts = [min(floor.get(name, 0), most[name]) for floor, most in zip(floors, wanted, strict=True)]
+        if (together := sum(parts)) > amount:
+            parts = [part * amount // together for part in parts]
+        for own, part in zip(found, parts, strict=True):
+            own[name] = part
+    return found
+
+
+def guaranteed_of(queue: Queue, amounts: Mapping[str, int]) -> Amounts:
+    """Return what the queue is guaranteed of its parent's amounts; an amount counts before the percentage."""
     if queue.type is not QueueType.CAPACITY:
-        return 0
-    return dict(queue.guaranteed).get(name, amount * queue.capacity_pct // 100)
+        return {}
+    parts = {name: amount * queue.capacity_pct // 100 for name, amount in amounts.items()}
+    return {**parts, **{name: amount for name, amount in queue.guaranteed if name in parts}}
+
+
+def _by_dominant_share(
+    rest: Amounts, total: Amounts, weights: Sequence[int], lacks: Sequence[Amounts]
+) -> list[Amounts]:
+    """Return what each queue gets of `rest` while levels grow alike, each until its queue has all that it lacks, or
+    until nothing is left of something that it lacks. A level is a dominant share in `total` for a weight."""
+    lacks = [{name: amount for name, amount in lack.items() if amount and total[name]} for lack in lacks]
+    full = [
+        max([(amount << _FINE) // (total[name] * weight) + 1 for name, amount in lack.items()], default=0)
+        for weight, lack in zip(weights, lacks, strict=True)
+    ]
+    # What each gets for a level, rounded up, so that no more is given than there is.
+    speeds = [
+        {name: (amount << _FINE) // level + 1 for name, amount in lack.items()}
+        for level, lack in zip(full, lacks, strict=True)
+    ]
+    growing = sorted([queue for queue, level in enumerate(full) if level], key=lambda queue: full[queue], reverse=True)
+    left = dict(rest)
+    flow = {name: sum([speeds[queue].get(name, 0) for queue in growing]) for name in rest}
+    found: list[Amounts] = [{} for _ in lacks]
+    while growing:
+        level, name = min([((left[name] << _FINE) // flow[name], name) for name in rest if flow[name]])
+        if full[growing[-1]] <= level:
+            stopped = [growing.pop()]
+        else:
+            stopped = [queue for queue in growing if name in lacks[queue]]
+            growing = [queue for queue in growing if name not in lacks[queue]]
+        for queue in stopped:
+            reached = min(level + (level >> _NEAR), full[queue])
+            for own, speed in speeds[queue].items():
+                found[queue][own] = part = lacks[queue][own] * reached // full[queue]
+                left[own] -= part
+                flow[own] -= speed
+    return found
 
 
 def _shared_by_weight(rest: int, weights: Sequence[int], unmet: Sequence[int]) -> list[int]:
