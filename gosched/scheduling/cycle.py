@@ -6,6 +6,7 @@ fit: the capacity reserved for it is used by others until its start.
 
 from __future__ import annotations
 
+from gosched.core.sharing import Amounts
 from gosched.scheduling.cycle_state import CycleState
 from gosched.scheduling.explain import explanation
 from gosched.scheduling.fairness.drf_order import DrfOrder
@@ -46,34 +47,36 @@ def schedule(view: View, policy: Policy, now_ms: int, seed: int, stumble: Stumbl
                 continue
             if pending.job_id not in reservations:
                 waiting.append(pending)
-            elif reserved := reservations[pending.job_id]:
+                continue
+            usage.take(pending, dict(pending.charge))
+            if reserved := reservations[pending.job_id]:
                 plan.explanations[pending.job_id] = explanation.reserved(explainer.of(pending), reserved.reservation)
-            else:
-                usage.take(pending, dict(pending.charge))
         except Exception as error:
             stumble(Suspect(Kind.JOB, pending.job_id), error)
 
     for lines in bands(view.queues, waiting, policy, plugins, now_ms):
         order = DrfOrder(lines, view.total, usage.claims, usage.used)
         while (gang := order.next()) is not None:
-            placement = None
+            charge: Amounts | None = None
             try:
                 shape = limits.shape(gang, plugins)
                 if why := prefilter.why_not_now(gang, shape):
                     plan.explanations[gang.job_id] = why
                 elif placement := starter.start(gang, shape):
                     charge = placed_charge(gang, placement)
-                    if policy.strict:  # the next band goes on where this one ends
-                        usage.take(gang, charge)
                 else:
-                    plan.explanations[gang.job_id] = waits.wait(gang, shape)
+                    plan.explanations[gang.job_id] = why = waits.wait(gang, shape)
+                    if why.start_ms:  # a reserved start counts like one now
+                        charge = dict(gang.charge)
             except Exception as error:
-                placement = None
+                charge = None
                 stumble(Suspect(Kind.JOB, gang.job_id), error)
-            if placement is not None:
-                order.placed(charge)
-            else:
+            if charge is None:
                 order.passed()
+                continue
+            order.placed(charge)
+            if policy.strict:  # the next band goes on where this one ends
+                usage.take(gang, charge)
     state.replan_broken_reservations()
     plan.faults = tuple(plugins.faults)
     plan.measure()
