@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import random
+from collections import Counter
+
 import pytest
 
 from gosched.core.commands.jobs import CancelJob
@@ -247,6 +250,126 @@ def test_a_queue_that_only_observes_says_what_it_would_reclaim() -> None:
           x1  x : 1x 4cpu
         plan
           x1  INSUFFICIENT  would reclaim y1
+    """)
+
+
+@pytest.mark.parametrize("waiting", [["p1 p : 6x 1cpu"], [f"p{i} p : 1x 1cpu" for i in range(6)]], ids=["gang", "jobs"])
+def test_reclaim_takes_from_the_queue_furthest_above_its_share(waiting: list[str]) -> None:
+    """Three queues hold 4 each: each gives 2, though z's are the youngest and the cheapest."""
+    ages = (("x", 9), ("y", 8), ("z", 7))
+    running = [f"{queue}{i} {queue} yields since={since}m : 1x 1cpu on n" for queue, since in ages for i in range(4)]
+    assert reclaimed(running, waiting) == {"x": 2, "y": 2, "z": 2}
+
+
+def reclaimed(running: list[str], waiting: list[str]) -> Counter[str]:
+    """How many jobs each queue loses; the first letter of a job's name is its queue."""
+    lines = ["queues", "  p capacity 50%", "  x fair", "  y fair", "  z fair", "nodes", "  n 12cpu", "jobs"]
+    plan = begin("\n".join([*lines, *(f"  {job}" for job in [*running, *waiting])])).plan(Policy())
+    return Counter(eviction.job_id[0] for gang in plan.gangs for eviction in gang.evictions)
+
+
+def test_a_queue_far_above_the_others_gives_until_it_is_level_with_the_next() -> None:
+    running = [f"x{i} x yields since=9m : 1x 1cpu on n" for i in range(7)]
+    running += [f"y{i} y yields since=1m : 1x 1cpu on n" for i in range(2)]
+    running += [f"z{i} z yields since=5m : 1x 1cpu on n" for i in range(3)]
+    assert reclaimed(running, ["p1 p : 6x 1cpu"]) == {"x": 5, "z": 1}
+
+
+def test_no_queue_loses_while_another_one_keeps_more_for_its_weight() -> None:
+    """Drawn queues, unit jobs, one guaranteed gang: whoever has lost stood above all others, to half a job."""
+    lost = 0
+    for seed in range(60):
+        draw = random.Random(seed)
+        weights = {queue: draw.randint(1, 4) for queue in "stuvwxyz"[: draw.randint(2, 8)]}
+        held = Counter({queue: draw.randint(0, 12) for queue in weights})
+        total = sum(held.values()) + draw.randint(0, 3)
+        wants = draw.randint(1, max(total // 2, 1))
+        queues = [f"  {queue} fair weight={weight}" for queue, weight in weights.items()]
+        jobs = [
+            f"  {queue}{number} {queue} yields since={draw.randint(1, 600)}m : 1x 1cpu on n"
+            for queue, count in held.items()
+            for number in range(count)
+        ]
+        lines = ["queues", "  p capacity 50%", *queues, "nodes", f"  n {total}cpu", "jobs", *jobs]
+        plan = begin("\n".join([*lines, f"  p1 p : {wants}x 1cpu"])).plan(Policy())
+        gone = Counter(eviction.job_id[0] for gang in plan.gangs for eviction in gang.evictions)
+        assert gone.total() == max(wants - (total - held.total()), 0), seed
+        left = held - gone
+        for loser in gone:
+            for other in weights:
+                had, keeps = 2 * left[loser] + 1, 2 * left[other] - 1  # half a job each, doubled
+                assert had * weights[other] >= keeps * weights[loser], (seed, held, gone)
+        lost += gone.total()
+    assert lost > 300
+
+
+def test_reclaim_takes_from_the_tenant_that_holds_most_of_a_fair_queue() -> None:
+    check("""
+        queues
+          p  capacity 50%
+          x  fair order=fair
+        nodes
+          n  8cpu
+        jobs
+          a1  x tenant=ann yields since=9m : 1x 2cpu  on n
+          a2  x tenant=ann yields since=8m : 1x 2cpu  on n
+          a3  x tenant=ann yields since=7m : 1x 2cpu  on n
+          b1  x tenant=bob yields since=1m : 1x 2cpu  on n
+          p1  p : 2x 2cpu
+        plan
+          p1  n n | reclaim a3 | reclaim a2
+    """)
+
+
+def test_dominant_shares_decide_who_gives() -> None:
+    """x holds a quarter of the CPUs and all GPUs, y three quarters of the CPUs: x stands higher."""
+    check("""
+        queues
+          p  capacity 50%
+          x  fair
+          y  fair
+        nodes
+          n  16cpu 4gpu
+        jobs
+          x1  x yields since=9h : 1x 2cpu 2gpu  on n[0,1]
+          x2  x yields since=9h : 1x 2cpu 2gpu  on n[2,3]
+          y1  y yields since=1m : 6x 1cpu  on n n n n n n
+          y2  y yields since=1m : 6x 1cpu  on n n n n n n
+          p1  p : 1x 2cpu
+        plan
+          p1  n | reclaim x1
+    """)
+
+
+def test_a_task_of_many_gpus_costs_more_than_a_task_of_one() -> None:
+    check("""
+        queues
+          p  capacity 50%
+          x  fair
+        nodes
+          n  16cpu 16gpu
+        jobs
+          x1  x yields since=60m : 1x 8cpu 8gpu  on n[0,1,2,3,4,5,6,7]
+          x2  x yields since=90m : 8x 1cpu 1gpu  on n[8] n[9] n[10] n[11] n[12] n[13] n[14] n[15]
+          p1  p : 1x 1cpu 1gpu
+        plan
+          p1  n | reclaim x1
+    """)
+
+
+def test_who_loses_little_goes_before_who_has_just_begun() -> None:
+    check("""
+        queues
+          p  capacity 50%
+          x  fair
+        nodes
+          n  4cpu
+        jobs
+          x1  x yields signal since=9h : 1x 2cpu  on n
+          x2  x yields since=1m : 1x 2cpu  on n
+          p1  p : 1x 2cpu
+        plan
+          p1  n | reclaim x1
     """)
 
 

@@ -45,7 +45,7 @@ def lines(
     """Return a line for each queue, in its order; a queue that is fair among its tenants has one for each of them."""
     found: list[Line[PendingGang]] = []
     for queue, inside in sorted(_grouped(gangs, _by_queue).items()):
-        order = _order(queues, queue, policy)
+        order = order_of(queues, queue, policy)
         by_tenant = _grouped(inside, _by_tenant) if order is QueueOrder.FAIR else {"": inside}
         found += [
             Line(queue, tenant, plugins.ordered(queue, _sorted(own, order, policy, now_ms)))
@@ -61,7 +61,7 @@ def _grouped(gangs: Sequence[PendingGang], key: Callable[[PendingGang], str]) ->
     return groups
 
 
-def _order(queues: Mapping[str, Queue], path: str, policy: Policy) -> QueueOrder:
+def order_of(queues: Mapping[str, Queue], path: str, policy: Policy) -> QueueOrder:
     queue = queues.get(path)
     return (queue.order if queue else QueueOrder.UNSPECIFIED) or policy.order
 

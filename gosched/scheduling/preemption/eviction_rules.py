@@ -14,20 +14,26 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
+
 from gosched.core.commands.plans import Cause, GangPlacement
 from gosched.core.preemption_rules import below_common, preemption_of
+from gosched.core.records.queue import QueueOrder
 from gosched.core.resources import AmountMap
 from gosched.core.sharing import MODEL_PREFIX, Amounts, add_to, guarantees, lineage
 from gosched.core.spec.policies import PreemptionPolicy
 from gosched.scheduling.fairness.queue_limits import QueueLimits, placed_charge
+from gosched.scheduling.fairness.queue_order import order_of
 from gosched.scheduling.policy import Policy
+from gosched.scheduling.snapshot.columns import Vector, as_vector
 from gosched.scheduling.snapshot.running_gangs import RunningGang
 from gosched.scheduling.snapshot.task_requests import PendingGang
-from gosched.scheduling.snapshot.view import View
+from gosched.scheduling.snapshot.view import IntArray, View
 
-# The parts of a cost, the highest first: whole gangs after surplus tasks, then by priority, then by lost work.
-_PRIORITY, _GANG = 1 << 30, 1 << 41
-_MOST_LOST_S = _PRIORITY - 1
+# The parts of a cost, the highest first: by the turn of the queue, whole gangs after surplus tasks, by priority, and by
+# lost work. The costs of 2**17 tasks can be summed up.
+_PRIORITY, _GANG, TURN = 1 << 27, 1 << 37, 1 << 38
+_MOST_LOST = _PRIORITY - 1
 
 MAX_EVICTORS_FOLLOWED = 1000
 
@@ -50,6 +56,8 @@ class EvictionBudget:
     """What the queues hold while evictions are planned, and what may still be evicted in this cycle."""
 
     def __init__(self, view: View, limits: QueueLimits, policy: Policy, now_ms: int) -> None:
+        #: What there is.
+        self.total: Vector = as_vector(view.total)
         self._queues = view.queues
         self._guarantees = guarantees(view.queues, view.total)
         self._used: dict[str, Amounts] = {path: dict(amounts) for path, amounts in limits.used.items()}
@@ -118,6 +126,14 @@ class EvictionBudget:
                 queue, gang
             )
         return found
+
+    def claim_of(self, path: str) -> tuple[int, Vector]:
+        """Return the queue's weight and its guarantee."""
+        queue = self._queues.get(path)
+        return queue.weight if queue else 1, as_vector(self._guarantees.get(path, {}))
+
+    def is_fair_among_tenants(self, path: str) -> bool:
+        return order_of(self._queues, path, self._policy) is QueueOrder.FAIR
 
     def is_victim(self, job_id: str) -> bool:
         """Return whether the job is a victim of this cycle already."""
@@ -236,8 +252,13 @@ class EvictionBudget:
         return any(used.get(name, 0) - lost.get(name, 0) > own.get(name, 0) for name in asked)
 
 
-def cost_of(gang: RunningGang, now_ms: int, tasks: int, *, surplus: bool) -> int:
-    """Return what an eviction of so many tasks costs; the lowest is evicted first. A gang that was evicted before costs
-    more, so that it is not evicted again and again."""
-    lost_s = min(gang.lost_ms(now_ms, tasks) // 1000 * (1 + gang.preemptions), _MOST_LOST_S)
-    return (0 if surplus else _GANG) + gang.priority * _PRIORITY + lost_s
+def lost_s_of(gang: RunningGang, now_ms: int) -> int:
+    """Return how many seconds an eviction loses of each task. Of a gang that was evicted before they count more, so
+    that it is not evicted again and again."""
+    return gang.lost_ms(now_ms, 1) // 1000 * (1 + gang.preemptions)
+
+
+def costs(priority: IntArray, lost: IntArray, *, surplus: bool) -> IntArray:
+    """Return what evictions cost; the lowest is evicted first. `lost`: seconds times the size of what is evicted. Each
+    turn of its queue costs `TURN` more."""
+    return (0 if surplus else _GANG) + priority * _PRIORITY + np.minimum(lost, _MOST_LOST)

@@ -1,9 +1,10 @@
 """Finds victims for a gang: first the domain, then the tasks in it.
 
 The domain is chosen first, topology included. In it, node by node, it is computed what it costs to free places for the
-gang's tasks one after the other: elastic surplus before whole gangs, lower priorities before higher ones, then by the
-work that is lost. What is chosen is simulated: the gang is placed in the capacity that the victims release, then each
-victim is spared whose own place is still free. (KAI-Scheduler and Kueue do the same: simulate, prune, commit.)
+gang's tasks one after the other: in the order in which other queues give back what they hold (queue_turns.py), and of
+one queue elastic surplus before whole gangs, lower priorities before higher ones, then by the work that is lost. What
+is chosen is simulated: the gang is placed in the capacity that the victims release, then each victim is spared whose
+own place is still free. (KAI-Scheduler and Kueue do the same: simulate, prune, commit.)
 
 Invariant: a plan that is returned was simulated, with a real placement.
 """
@@ -27,7 +28,8 @@ from gosched.scheduling.placement.feasibility import Feasibility
 from gosched.scheduling.placement.free_capacity import FreeCapacity
 from gosched.scheduling.placement.gang_placement import place
 from gosched.scheduling.preemption.cheapest_tasks import cheapest_tasks
-from gosched.scheduling.preemption.eviction_rules import EvictionBudget, Victim, cost_of
+from gosched.scheduling.preemption.eviction_rules import TURN, EvictionBudget, Victim, costs, lost_s_of
+from gosched.scheduling.preemption.queue_turns import turns_of_tasks
 from gosched.scheduling.snapshot.capacity_rows import Freed
 from gosched.scheduling.snapshot.columns import AMOUNTS, Column
 from gosched.scheduling.snapshot.occupancy import Occupied
@@ -56,7 +58,7 @@ class _TaskColumns:
 
     #: By task: whether its eviction evicts the whole gang; the others are surplus.
     core: BoolArray
-    #: By task: of its eviction, or of that of its whole gang.
+    #: By task: of its eviction, or of that of its whole gang. Turns of queues come on top.
     cost: IntArray
     #: By gang: whether it may be evicted at all.
     may: BoolArray
@@ -78,6 +80,8 @@ class VictimSearch:
     seed: int
     simulations: int = 0
     _tasks: _TaskColumns | None = field(default=None, init=False)
+    #: By task, with the turns of queues, for the gang that victims are looked for.
+    _costs: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64), init=False)
     _most: dict[tuple[str, int, tuple[str, ...]], list[int]] = field(default_factory=dict, init=False)
     _eligible_by: dict[tuple[str, int], BoolArray] = field(default_factory=dict, init=False)
 
@@ -113,6 +117,7 @@ class VictimSearch:
         if not all_evicted.may_hold(gang):
             return None
         allowance = make_allowance()
+        self._costs = self._columns().cost + self._turns(gang, feasibility, chosen) * TURN
         best: PreemptionPlan | None = None
         for domain in self._domains(gang, all_evicted, feasibility):
             found = self._in_domain(gang, base, feasibility, allowance, chosen, domain)
@@ -133,6 +138,7 @@ class VictimSearch:
             for holder in self.holders
             if 0 < holder.until_ms <= by_ms and self.budget.is_evictable_on_schedule(holder)
         ]
+        self._costs = self._columns().cost
         found = self._simulated(gang, base, feasibility, allowance, late) if late else None
         return found if found is not None and self._is_time(found.victims) else None
 
@@ -145,6 +151,12 @@ class VictimSearch:
         self.budget.record_evictions(victims, for_job)
         self._eligible_by.clear()
         self._most.clear()
+
+    def _turns(self, gang: PendingGang, feasibility: Feasibility, chosen: BoolArray) -> IntArray:
+        """Return by task when its queue would give it up for the gang."""
+        held, tasks = self.occupied(), self._columns()
+        nodes = np.logical_or.reduce([feasibility.choice(gang, request).allowed for request in gang.requests])
+        return turns_of_tasks(gang, held, tasks.core, tasks.cost, chosen & nodes[held.row], self.budget)
 
     def _domains(self, gang: PendingGang, whole: FreeCapacity, feasibility: Feasibility) -> Iterator[BoolArray]:
         """Yield the nodes of each domain in which the gang may fit if all candidates are evicted, the smallest first;
@@ -191,7 +203,7 @@ class VictimSearch:
         request = max(gang.requests, key=lambda a: (a.each[Column.GPU] * a.floor, a.each[Column.CPU] * a.floor))
         allowed = feasibility.choice(gang, request).allowed & domain
         wanted = max(request.floor, 1) - int(base.slots(request, allowed).sum())
-        held, cost = self.occupied(), self._columns().cost
+        held, cost = self.occupied(), self._costs
         candidates = np.flatnonzero(here & allowed[held.row])
         return cheapest_tasks(request, base.free, held, cost, candidates, max(wanted, 1))
 
@@ -199,7 +211,7 @@ class VictimSearch:
         """Return the tasks as victims, the cheapest first, as far as guarantees and caps allow. A gang that must not be
         evicted whole may still give its surplus."""
         held, tasks = self.occupied(), self._columns()
-        order = indices[np.lexsort((indices, tasks.cost[indices]))]
+        order = indices[np.lexsort((indices, self._costs[indices]))]
         core = tasks.core[order]
         whole = dict.fromkeys(held.gang[order[core]].tolist())
         surplus: dict[int, list[int]] = {}
@@ -208,7 +220,8 @@ class VictimSearch:
         victims: list[Victim] = []
         lost: dict[str, Amounts] = {}
         tenants: Counter[str] = Counter()
-        for number in [*(number for number in surplus if number not in whole), *whole]:
+        places = zip(held.gang[order].tolist(), core.tolist(), strict=True)
+        for number in dict.fromkeys([number for number, is_core in places if is_core or number not in whole]):
             if len(victims) >= self.budget.remaining():
                 break
             holder = self.holders[number]
@@ -227,7 +240,7 @@ class VictimSearch:
     def _in_turn(self, number: int, ranks: list[int]) -> tuple[int, ...]:
         """Return the ranks of the gang, one of each node in turn, the last ones first: the first of them are spread."""
         held = self.occupied()
-        own = slice(int(held.begins[number]), int(held.begins[number + 1]))
+        own = held.own(number)
         row_of = dict(zip(held.rank[own].tolist(), held.row[own].tolist(), strict=True)) if ranks else {}
         of_node: Counter[int] = Counter()
         turns: list[tuple[int, int]] = []
@@ -303,7 +316,11 @@ class VictimSearch:
         return sum([self._cost(victim) for victim in found.victims])
 
     def _cost(self, victim: Victim) -> int:
-        return cost_of(victim.gang, self.now_ms, victim.tasks, surplus=bool(victim.ranks))
+        held = self.occupied()
+        own = held.own(held.number_of(victim.gang.job_id))
+        if victim.ranks:
+            return int(self._costs[own][np.isin(held.rank[own], victim.ranks)].sum())
+        return int(self._costs[own].max(initial=0))  # each task of it that is not surplus has the cost of all
 
     def _could_suffice(self, gang: PendingGang, chosen: BoolArray) -> bool:
         """Return False if what is free and what the candidates hold is less than the gang asks for."""
@@ -357,17 +374,28 @@ class VictimSearch:
             core = np.ones(len(held), dtype=np.bool_)
             for number, gang in enumerate(gangs):
                 if gang.surplus:
-                    own = slice(int(held.begins[number]), int(held.begins[number + 1]))
+                    own = held.own(number)
                     core[own] = ~np.isin(held.rank[own], gang.surplus)
-            whole = [cost_of(gang, now_ms, len(gang.holdings), surplus=False) for gang in gangs]
-            loose = [cost_of(gang, now_ms, 1, surplus=True) for gang in gangs]
-            both = np.array([loose, whole], dtype=np.int64).reshape(2, len(gangs))
+            priority = np.array([gang.priority for gang in gangs], dtype=np.int64)
+            lost_s = np.array([lost_s_of(gang, now_ms) for gang in gangs], dtype=np.int64)[held.gang] * self._sizes()
+            of_gang = np.zeros(len(gangs), dtype=np.int64)
+            np.add.at(of_gang, held.gang, lost_s)
             self._tasks = _TaskColumns(
                 core=core,
-                cost=both[core.astype(np.int64), held.gang],
+                cost=np.where(
+                    core,
+                    costs(priority, of_gang, surplus=False)[held.gang],
+                    costs(priority[held.gang], lost_s, surplus=True),
+                ),
                 may=np.array([self.budget.is_evictable(gang) for gang in gangs], dtype=np.bool_),
                 queue=np.array([number_of[gang.queue] for gang in gangs], dtype=np.int64),
-                priority=np.array([gang.priority for gang in gangs], dtype=np.int64),
+                priority=priority,
                 queues=queues,
             )
         return self._tasks
+
+    def _sizes(self) -> IntArray:
+        """Return the size of each task: its dominant share of the largest node, in 64ths."""
+        largest = np.maximum(self.plain.nodes.capacity[:, AMOUNTS].max(axis=0, initial=1), 1)
+        sizes: IntArray = (-(-self.occupied().amounts[:, AMOUNTS] * 64 // largest)).max(axis=1, initial=1)
+        return sizes

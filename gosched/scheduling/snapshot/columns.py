@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from gosched.core.resources import AmountMap, Resources
@@ -36,6 +37,11 @@ DEVICES = slice(Column.WHOLE, Column.CUSTOM)  # those that are derived from the 
 
 def vector(resources: Resources) -> Vector:
     return (resources.cpu_millis, resources.memory_bytes, resources.storage_bytes, resources.gpu_millis)
+
+
+def as_vector(amounts: Mapping[str, int]) -> Vector:
+    cpu, memory, storage, gpu = [amounts.get(name, 0) for name in BUILT_IN]
+    return cpu, memory, storage, gpu
 
 
 def resources_of(amounts: Vector, custom: AmountMap) -> Resources:

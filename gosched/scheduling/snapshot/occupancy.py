@@ -88,11 +88,19 @@ class Occupied(Generic[G]):
     def __len__(self) -> int:
         return len(self.row)
 
+    def own(self, number: int) -> slice:
+        """Return where the tasks of the gang of this number are."""
+        return slice(int(self.begins[number]), int(self.begins[number + 1]))
+
+    def number_of(self, job_id: str) -> int:
+        """Return the gang's index in `gangs`."""
+        return self._number[job_id]
+
     def tasks_of(self, job_id: str, ranks: Sequence[int] = ()) -> BoolArray:
         """Return a mask of the gang's tasks of these ranks; of all its tasks if no ranks are given."""
         number = self._number[job_id]
         mask = np.zeros(len(self), dtype=np.bool_)
-        own = slice(int(self.begins[number]), int(self.begins[number + 1]))
+        own = self.own(number)
         mask[own] = np.isin(self.rank[own], ranks) if ranks else True
         return mask
 

@@ -58,8 +58,10 @@ class RunningGang:
     is_preemptible: bool
     #: It is not evicted before.
     evictable_from_ms: int
-    #: An eviction loses the work since then: its last checkpoint, or its start.
+    #: An eviction loses the work since then: its last checkpoint, or its start; ...
     saved_at_ms: int
+    #: ... unless little is lost by it.
+    is_cheap: bool
     #: How long it takes to end when it is evicted.
     grace_ms: int
     #: When it ends as far as is known; NEVER_MS if that is not known.
@@ -108,7 +110,7 @@ class RunningGang:
 
     def lost_ms(self, now_ms: int, tasks: int) -> int:
         """Return how much work, in task milliseconds, an eviction of so many tasks loses."""
-        return max(now_ms - self.saved_at_ms, 0) * tasks
+        return 0 if self.is_cheap else max(now_ms - self.saved_at_ms, 0) * tasks
 
 
 def running_gang(state: ClusterState, job: Job) -> RunningGang | None:
@@ -146,6 +148,7 @@ def running_gang(state: ClusterState, job: Job) -> RunningGang | None:
         is_preemptible=preemption.preemptible and not fenced and may_restart(job, RetryCause.PREEMPTED),
         evictable_from_ms=placed + preemption.min_runtime_ms,
         saved_at_ms=max(placed, job.checkpoint_at_ms),
+        is_cheap=preemption.is_cheap,
         grace_ms=spec.eviction_ms,
         end_ms=placed + span_ms if span_ms else NEVER_MS,
         is_bounded=bool(spec.timeout_ms),
