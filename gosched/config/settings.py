@@ -169,11 +169,18 @@ def _depth(value: object) -> object:
     return value
 
 
+class Overtake(Model):
+    """How long others may start before a gang that waits, while nobody knows when it could start."""
+
+    max_wait_ms: Annotated[Millis, Field(le=MAX_DURATION_MS)] = Field(default=1_800_000, alias="max_wait")
+
+
 class Scheduling(Model):
     """`reservations`: how many blocked gangs have a reserved start; 1 is EASY backfill, None conservative: all. The
     victims are jobs evicted in one cycle; 0: none ever."""
 
     reservations: Annotated[int | None, BeforeValidator(_depth)] = 4
+    overtake: Overtake = Overtake()
     max_victims: Annotated[int, Field(ge=0, le=MAX_LIVE_JOBS)] = 100
     max_victims_per_tenant: Annotated[int, Field(ge=0, le=MAX_LIVE_JOBS)] = 50
 

@@ -11,6 +11,7 @@ from functools import partial
 from gosched.scheduling.actions.clear_windows import clear_windows
 from gosched.scheduling.actions.decisions import Decisions
 from gosched.scheduling.actions.explain_wait import WaitExplainer
+from gosched.scheduling.actions.keep_nodes import NodeKeeper
 from gosched.scheduling.actions.repair import GangRepairer
 from gosched.scheduling.actions.reserve import Reserver
 from gosched.scheduling.actions.reserve_deadlines import DeadlineReserver
@@ -69,10 +70,15 @@ class CycleState:
         self.starter = Starter(plan, self.start_now, self.start_after_evictions)
         self.reserver = Reserver(view, plan, starts, views, self.earliest_start)
         self.wait_explainer = WaitExplainer(self.explainer, views, starts, limits, self.start_now)
-        self.waits = Waits(policy, plan, self.wait_explainer, self.reserver, views, limits, victim_search, budget)
+        shape_of = partial(limits.shape, plugins=plugins)
+        self.node_keeper = NodeKeeper(
+            view, policy, plan, plain, occupants, feasibility, limits, starts, views, self.starter, shape_of
+        )
+        self.waits = Waits(
+            policy, plan, self.wait_explainer, self.reserver, self.node_keeper, views, limits, victim_search, budget
+        )
         self.prefilter = PreFilter(policy, plan, limits, budget, self.waits, view.nodes.longest_id_bytes)
         replanner = Replanner(plan, limits, starts, self.earliest_start, self.reserver)
-        shape_of = partial(limits.shape, plugins=plugins)
         start_reserved = StartReserved(
             plain,
             shape_of,
@@ -84,7 +90,7 @@ class CycleState:
             now_ms,
         )
         keeper = ReservationKeeper(
-            view, policy, plan, limits, starts, start_reserved, self.reserver, replanner, stumble
+            view, policy, plan, limits, starts, start_reserved, self.reserver, replanner, self.node_keeper, stumble
         )
         deadlines = DeadlineReserver(
             view, plan, limits, shape_of, self.starter, self.earliest_start, self.reserver, stumble

@@ -33,6 +33,8 @@ class Policy:
     runner: Runner = unbounded
     #: How many blocked gangs get a reserved start; 1 is EASY backfill, ALL conservative backfill.
     reservations: int = 4
+    #: Gangs that have waited so long without a start in sight have nodes kept for them; never, unless a value is given.
+    max_wait_ms: int = 1 << 62
     #: Jobs that are evicted in one cycle at most.
     max_victims: int = 100
     #: Of these, jobs of one tenant.

@@ -6,6 +6,7 @@ that may evict this one; never for a gang that came later.
 
 from __future__ import annotations
 
+from gosched.scheduling.actions.keep_nodes import NodeKeeper
 from gosched.scheduling.actions.reserve import Reserver
 from gosched.scheduling.actions.start_reserved import StartReserved
 from gosched.scheduling.backfill.reserved_starts import ReservedStart, ReservedStarts
@@ -19,10 +20,11 @@ from gosched.scheduling.suspects import Kind, Stumble, Suspect
 MAX_LOOKED_AT = 64  # reservations in each cycle, besides the oldest, which might begin earlier
 
 
-def current_reservations(view: View, policy: Policy, plan: Plan) -> list[ReservedStart]:
-    """Return the reserved starts of gangs that still wait, the oldest first; those that are too many are withdrawn."""
+def current_reservations(view: View, policy: Policy, plan: Plan) -> tuple[list[ReservedStart], list[ReservedStart]]:
+    """Return the reserved starts of gangs that still wait, the oldest first, and apart from them the standing
+    reservations; those that are too many are withdrawn."""
     if not view.reservations:
-        return []
+        return [], []
     found: list[ReservedStart] = []
     places = policy.reservations
     gangs = {gang.job_id: gang for gang in view.pending if gang.job_id in view.reservations}
@@ -36,7 +38,9 @@ def current_reservations(view: View, policy: Policy, plan: Plan) -> list[Reserve
             plan.withdraw(reservation.job_id)
         else:
             found.append(ReservedStart(gang, reservation))
-    return sorted(found, key=lambda reserved: (reserved.reservation.made_at_ms, reserved.gang.sequence))
+    found.sort(key=lambda reserved: reserved.age)
+    standing = [reserved for reserved in found if reserved.reservation.standing]
+    return [reserved for reserved in found if not reserved.reservation.standing], standing
 
 
 class ReservationKeeper:
@@ -52,6 +56,7 @@ class ReservationKeeper:
         start_reserved: StartReserved,
         reserver: Reserver,
         replanner: Replanner,
+        node_keeper: NodeKeeper,
         stumble: Stumble,
     ) -> None:
         self._view = view
@@ -63,14 +68,17 @@ class ReservationKeeper:
         self._start_reserved = start_reserved
         self._reserver = reserver
         self._replanner = replanner
+        self._node_keeper = node_keeper
         self._stumble = stumble
 
     def keep(self) -> dict[str, ReservedStart | None]:
         """Return the reserved start of each gang that had one and still waits; None: it starts in this plan."""
         started: dict[str, ReservedStart | None] = {}
-        current = current_reservations(self._view, self._policy, self._plan)
-        self._reserved_starts.add_all(current)
-        waiting = self._replanner.fit_together(current)
+        timed, standing = current_reservations(self._view, self._policy, self._plan)
+        self._reserved_starts.add_all(timed)
+        kept = self._node_keeper.keep(standing)
+        self._reserver.made += len(kept)
+        waiting = self._replanner.fit_together(timed)
         number = 0
         while number < len(waiting):
             reserved = waiting[number]
@@ -82,7 +90,7 @@ class ReservationKeeper:
         self._improve(waiting)
         for reserved in waiting:
             self._reserver.count(reserved)
-        return {**started, **{reserved.gang.job_id: reserved for reserved in waiting}}
+        return {**kept, **started, **{reserved.gang.job_id: reserved for reserved in waiting}}
 
     def _keep(
         self, waiting: list[ReservedStart], number: int, started: dict[str, ReservedStart | None]

@@ -318,6 +318,7 @@ def _policy(r: Random) -> Policy:
         strict=r.random() < 0.3,
         reservations=r.choice((0, 1, 4, ALL)),
         max_victims=r.choice((1, 100)),
+        max_wait_ms=r.choice((0, 5 * MINUTE_MS, 1 << 62)),
     )
 
 

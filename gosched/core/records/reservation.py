@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from gosched.core.primitives import added
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
@@ -33,3 +35,5 @@ class Reservation:
     for_deadline: bool = False
     #: When it was made, or changed last.
     made_at_ms: int
+    #: Its nodes are kept for it as they drain: when what runs there ends is not known, and the start is a guess.
+    standing: bool = added(False, 4)

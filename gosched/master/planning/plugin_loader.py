@@ -30,6 +30,7 @@ def policy_of(settings: MasterSettings) -> Policy:
     return replace(
         policy,
         reservations=ALL if rules.reservations is None else rules.reservations,
+        max_wait_ms=rules.overtake.max_wait_ms,
         max_victims=rules.max_victims,
         max_victims_per_tenant=rules.max_victims_per_tenant,
     )

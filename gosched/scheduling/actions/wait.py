@@ -6,6 +6,7 @@ Invariant: gangs of one kind wait for the same reason; capacity, budgets and res
 from __future__ import annotations
 
 from gosched.scheduling.actions.explain_wait import WaitExplainer
+from gosched.scheduling.actions.keep_nodes import NodeKeeper
 from gosched.scheduling.actions.reserve import Reserver
 from gosched.scheduling.backfill.capacity_views import CapacityViews
 from gosched.scheduling.explain import explanation
@@ -29,6 +30,7 @@ class Waits:
         plan: Plan,
         explainer: WaitExplainer,
         reserver: Reserver,
+        node_keeper: NodeKeeper,
         capacity_views: CapacityViews,
         limits: QueueLimits,
         victim_search: VictimSearch,
@@ -38,6 +40,7 @@ class Waits:
         self._plan = plan
         self._explainer = explainer
         self._reserver = reserver
+        self._node_keeper = node_keeper
         self._capacity_views = capacity_views
         self._limits = limits
         self._victim_search = victim_search
@@ -71,6 +74,8 @@ class Waits:
         self._known[kind] = why
         if self._may_reserve(gang, kind):
             reservation = self._reserver.reserve_earliest(gang, self._limits.allowance(gang))
+            if reservation is None and (reservation := self._node_keeper.reserve(gang)) is not None:
+                self._reserver.made += 1
             if reservation is not None:
                 return explanation.reserved(why, reservation)
             self._without_start[kind] = None

@@ -112,7 +112,7 @@ class EarliestStart:
             return None
         reserved_starts = self._reserved_starts
         self._futile.keep_for(reserved_starts.gains)
-        return gang.shape, allowance, (gang.queue, gang.tenant) if reserved_starts.windows else ()
+        return gang.shape, allowance, (gang.queue, gang.tenant, gang.priority) if reserved_starts.windows else ()
 
     def _try(
         self, gang: PendingGang, moment_ms: int, seed: int, allowance: Allowance, without: ReservedStart | None

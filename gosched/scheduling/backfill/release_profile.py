@@ -22,12 +22,16 @@ from gosched.scheduling.snapshot.view import FreedSoon, IntArray, NodeColumns, V
 
 
 class ReleaseProfile:
-    """The releases known in one cycle; the placements and evictions of the cycle itself are added as they are made."""
+    """The releases known in one cycle; the placements and evictions of the cycle itself are added as they are made.
+    `guesses`: ends of which nothing is known are guessed."""
 
-    def __init__(self, view: View, now_ms: int, occupied: Callable[[], Occupied[RunningGang]]) -> None:
+    def __init__(
+        self, view: View, now_ms: int, occupied: Callable[[], Occupied[RunningGang]], *, guesses: bool = False
+    ) -> None:
         self._view = view
         self._now_ms = now_ms
         self._occupied = occupied
+        self._ends_of = RunningGang.guessed_ends_ms if guesses else RunningGang.ends_ms
         self._evicted: dict[str, tuple[int, ...]] = {}
         self._new: list[tuple[_Placed, int]] = []
         self._left: list[Releases] = []
@@ -81,7 +85,7 @@ class ReleaseProfile:
     def _of_holders(self) -> Releases:
         """Return the releases of running gangs. What is evicted for a fence is counted with the fence."""
         occupied, view, now_ms = self._occupied(), self._view, self._now_ms
-        by_task = np.array([gang.ends_ms(now_ms) for gang in occupied.gangs], dtype=np.int64)[occupied.gang]
+        by_task = np.array([self._ends_of(gang, now_ms) for gang in occupied.gangs], dtype=np.int64)[occupied.gang]
         for job_id, ranks in self._evicted.items():
             by_task[occupied.tasks_of(job_id, ranks)] = NEVER_MS
         if view.freed_soon:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import islice
 
@@ -77,6 +77,7 @@ class ReservedStarts:
         self.all: list[ReservedStart] = []
         self.windows = [window for window in windows if (window.end_ms or NEVER_MS) > now_ms]
         self.window_rows = [nodes.rows(window.nodes) for window in self.windows]
+        self._kept_for: dict[int, PendingGang] = {}  # by index of the window
         #: Grows when later capacity may have become more.
         self.gains = 0
         #: Grows when capacity at later moments, or what is reserved of it, changes.
@@ -242,14 +243,35 @@ class ReservedStarts:
         lines = self.lines()
         return lines.least(lines.of([self._numbers[job_id] for job_id in job_ids], rows))
 
+    def keep_nodes(self, gang: PendingGang, start_ms: int, node_ids: Sequence[str]) -> None:
+        """Keep nodes for the gang like a window: others that would not have ended by then do not start there."""
+        self._kept_for[len(self.windows)] = gang
+        self.windows.append(Window(name=gang.name, start_ms=start_ms, nodes=tuple(node_ids)))
+        self.window_rows.append(self._nodes.rows(node_ids))
+        self.version += 1
+
+    def free_nodes(self, gang: PendingGang) -> None:
+        """Keep no nodes for the gang any more."""
+        for index, kept_for in self._kept_for.items():
+            if kept_for.job_id == gang.job_id:
+                self.windows[index] = replace(self.windows[index], end_ms=self._now_ms)
+        self.gains += 1
+        self.version += 1
+
     def windows_of(self, gang: PendingGang, from_ms: int, to_ms: int) -> tuple[int, ...]:
         """Return the indices of windows that do not admit the gang and begin before it would end."""
         found = []
         for index, window in enumerate(self.windows):
             overlaps = window.start_ms < to_ms and from_ms < (window.end_ms or NEVER_MS)
-            if overlaps and not admits(window, gang.queue, gang.tenant):
+            if overlaps and not self._admits(index, gang):
                 found.append(index)
         return tuple(found)
+
+    def _admits(self, index: int, gang: PendingGang) -> bool:
+        kept_for = self._kept_for.get(index)
+        if kept_for is None:
+            return admits(self.windows[index], gang.queue, gang.tenant)
+        return gang.job_id == kept_for.job_id or (gang.queue == kept_for.queue and gang.priority > kept_for.priority)
 
     def is_closed(self, reserved: ReservedStart) -> bool:
         """Return whether a window that does not admit the gang covers one of its nodes then."""

@@ -35,9 +35,11 @@ def reserved(why: Explanation, reservation: Reservation | None) -> Explanation:
     """Explain a gang with a reserved start, or, without a reservation, one that lost it."""
     if reservation is None:
         return replace(why, start_ms=0, start_from="")
-    what = "deadline" if reservation.for_deadline else "place in the queue"
-    nodes = len(dict.fromkeys(share.node_id for share in reservation.shares))
-    start_from = f"reserved for its {what}, on {nodes} {'node' if nodes == 1 else 'nodes'}"
+    count = len(dict.fromkeys(share.node_id for share in reservation.shares))
+    nodes = f"{count} {'node' if count == 1 else 'nodes'}"
+    start_from = f"reserved for its {'deadline' if reservation.for_deadline else 'place in the queue'}, on {nodes}"
+    if reservation.standing:
+        start_from = f"a guess: {nodes} kept for it, and what runs there tells no end"
     return replace(why, start_ms=reservation.start_ms, start_from=start_from)
 
 

@@ -42,8 +42,9 @@ class TrialCycle:
         self._start_now = state.start_now
         self._start_after_evictions = state.start_after_evictions
         self._wait_explainer = state.wait_explainer
-        current = current_reservations(view, policy, plan)
-        self._reserved_starts.add_all([reserved for reserved in current if reserved.gang.job_id != without])
+        timed, standing = current_reservations(view, policy, plan)
+        self._reserved_starts.add_all([reserved for reserved in timed if reserved.gang.job_id != without])
+        state.node_keeper.hold([reserved for reserved in standing if reserved.gang.job_id != without])
 
     def held_back(self, gang: PendingGang) -> tuple[WaitReason, str] | None:
         """Return a code and a line about the limit that holds the gang back; None: there is none."""

@@ -139,6 +139,7 @@ class ViewBuilder:
             repairs=tuple(self._repairs.values()),
             reservations=state.reservations.copy(),
             windows=tuple(state.windows.values()),
+            may_keep_nodes=state.feature_level >= FeatureLevel.BOUNDED,
             freed_soon=self._freed_soon(state),
         )
 

@@ -56,6 +56,7 @@ class RunningGang:
     #: Ranks of elastic tasks beyond the floors, in the order in which they may be evicted alone.
     surplus: tuple[int, ...]
     is_preemptible: bool
+    placed_at_ms: int
     #: It is not evicted before.
     evictable_from_ms: int
     #: An eviction loses the work since then: its last checkpoint, or its start; ...
@@ -98,6 +99,11 @@ class RunningGang:
         if self.until_ms:
             end = min(end, max(self.until_ms, now_ms + 1))
         return end
+
+    def guessed_ends_ms(self, now_ms: int) -> int:
+        """Return the same, but of a gang that tells no end that it runs for as long again as it has run."""
+        known = self.ends_ms(now_ms)
+        return known if known < NEVER_MS else now_ms + max(now_ms - self.placed_at_ms, 60_000)
 
     def charge(self, ranks: tuple[int, ...] = ()) -> Amounts:
         """Return what the tasks of these ranks hold, by resource name; without ranks all tasks."""
@@ -146,6 +152,7 @@ def running_gang(state: ClusterState, job: Job) -> RunningGang | None:
         holdings=tuple(holdings),
         surplus=_surplus(job, tasks),
         is_preemptible=preemption.preemptible and not fenced and may_restart(job, RetryCause.PREEMPTED),
+        placed_at_ms=placed,
         evictable_from_ms=placed + preemption.min_runtime_ms,
         saved_at_ms=max(placed, job.checkpoint_at_ms),
         is_cheap=preemption.is_cheap,

@@ -215,6 +215,8 @@ class PendingGang:
     deadline_promised: bool = False
     #: Before this moment it does not start for the first time; 0: none is named, or it has started.
     begin_ms: int = 0
+    #: Since when it could start.
+    waits_since_ms: int = 0
 
 
 def pending_gang(job: Job, tasks: Iterable[Task] = ()) -> PendingGang:
@@ -266,6 +268,7 @@ def pending_gang(job: Job, tasks: Iterable[Task] = ()) -> PendingGang:
         evicted_for=job.evicted_for,
         deadline_promised=job.deadline_promised,
         begin_ms=0 if job.started_at_ms else job.begin_ms,
+        waits_since_ms=max(job.submitted_at_ms, job.not_before_ms),
     )
 
 

@@ -274,6 +274,8 @@ class View:
     #: By job id.
     reservations: Mapping[str, Reservation] = field(default_factory=dict)
     windows: tuple[Window, ...] = ()
+    #: Whether all masters know standing reservations.
+    may_keep_nodes: bool = True
     #: By node id, for nodes with fences: what will be free beyond what is free now, once all victims have ended.
     freed_soon: Mapping[str, FreedSoon] = field(default_factory=dict)
 

@@ -20,6 +20,7 @@ def policy_of(settings: MasterSettings) -> Policy:
     return replace(
         Policy.of(settings.server.algorithm, settings.topology),
         reservations=ALL if scheduling.reservations is None else scheduling.reservations,
+        max_wait_ms=scheduling.overtake.max_wait_ms,
         max_victims=scheduling.max_victims,
         max_victims_per_tenant=scheduling.max_victims_per_tenant,
     )

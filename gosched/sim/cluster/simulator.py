@@ -353,7 +353,8 @@ class Simulator:
 
     def _on_promise(self, event: ReservationChanged) -> None:
         self.recorder.broken_promises += event.broken
-        if event.start_ms:
+        reservation = self.state.reservations.get(event.job_id)
+        if event.start_ms and not (reservation and reservation.standing):  # that is a guess, and no promise
             self.recorder.promised(event.job_id, event.start_ms - START_MS, self._now - START_MS)
 
     def _stop(self, job: Job, allocations: list[str], eviction: JobEvicted | None) -> None:

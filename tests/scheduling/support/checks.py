@@ -122,6 +122,9 @@ class Checks:
             self.promised.clear()  # it is planned anew, and may be in the way of younger promises
         for job_id, start_ms in [*self.promised.items()]:
             new, job = state.reservations.get(job_id), state.jobs[job_id]
+            if new is not None and new.standing:
+                del self.promised[job_id]  # it had lost the promise
+                continue
             waits = job.state is JobState.PENDING and job_id not in state.fences
             self.seen["kept"] += not waits
             if not waits:
@@ -132,6 +135,9 @@ class Checks:
             assert later <= patience, f"promise: {job_id} was to start at {start_ms}, now {later} later"
             assert now < start_ms + patience, f"promise: {job_id} was to start at {start_ms}, it is {now}"
         for job_id, reservation in state.reservations.items():
+            if reservation.standing:  # a guess is no promise
+                self.seen["guessed"] += 1
+                continue
             start_ms = reservation.start_ms
             assert start_ms >= state.jobs[job_id].begin_ms, f"promise: {job_id} is to start before its begin"
             self.promised[job_id] = min(start_ms, self.promised.get(job_id, start_ms))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import heapq
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from gosched.core.commands.cluster import PassTime, SetQueues, SetWindow
 from gosched.core.commands.jobs import SubmitJob
@@ -193,7 +193,15 @@ def life(seed: int, *, deaths: bool = False, windows: bool = True, begins: bool 
         made.append(f"w {draw.choice(node_ids)} from={start}m to={start + draw.randint(1, 20)}m {users}")
     dying = [(draw.randint(1, 20) * MINUTE_MS, draw.choice(node_ids))] if deaths else []
     policy = Policy(topology=("zone", "rack"), reservations=draw.choice([0, 1, 1, 4, 1 << 30]))
+    patience = random.Random(f"patience {seed}")
+    if patience.random() < 0.3:  # and few jobs tell when they end
+        policy = replace(policy, max_wait_ms=patience.choice([0, 5, 15]) * MINUTE_MS)
+        arrivals = [replace(each, words=_endless(each.words)) if patience.random() < 0.7 else each for each in arrivals]
     return Life(policy, queues, tuple(nodes), tuple(arrivals), tuple(made), tuple(dying))
+
+
+def _endless(words: str) -> str:
+    return " ".join([word for word in words.split() if not word.startswith(("timeout=", "estimate="))])
 
 
 QUEUES = (
