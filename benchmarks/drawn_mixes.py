@@ -135,7 +135,7 @@ class Mix:
     saves_pct: int = 0
     sharing: Sharing
     #: Jobs.
-    count: int = 300
+    count: int = 100
 
     @property
     def words(self) -> str:

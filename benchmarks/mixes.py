@@ -79,9 +79,11 @@ def _mix(hardware: Hardware, load_pct: int, bounds: Bounds, sharing: Sharing, sa
     return Mix(hardware=hardware, load_pct=load_pct, bounds=bounds, saves_pct=saves_pct, sharing=sharing)
 
 
-MIXES = (
+OF_LOADS = (
     *[_mix(GPUS, load_pct, Bounds.POOR, FOUR_FAIR) for load_pct in LOADS_PCT],
     *[_mix(CPUS, load_pct, Bounds.TIMEOUTS, TWO_FAIR) for load_pct in LOADS_PCT],
+)
+OTHERS = (
     _mix(GPUS, 100, Bounds.GOOD, FOUR_FAIR),
     _mix(GPUS, 100, Bounds.NONE, FOUR_FAIR),
     _mix(GPUS, 100, Bounds.SOME, TWO_FAIR),
@@ -91,10 +93,11 @@ MIXES = (
     _mix(GPUS, 110, Bounds.POOR, EIGHT_NESTED, saves_pct=25),
     _mix(CPUS, 100, Bounds.SOME, THREE_CAPACITY, saves_pct=50),
 )
+MIXES = (*[replace(mix, count=300) for mix in OF_LOADS], *[replace(mix, count=200) for mix in OTHERS])
 SMOKE_MIXES = {
-    "cpus": replace(_mix(CPUS, 110, Bounds.TIMEOUTS, TWO_FAIR), count=100),
-    "capacity": replace(_mix(CPUS, 100, Bounds.SOME, THREE_CAPACITY, saves_pct=50), count=100),
-    "gpus": replace(_mix(GPUS, 110, Bounds.POOR, EIGHT_NESTED, saves_pct=25), count=100),
+    "cpus": _mix(CPUS, 110, Bounds.TIMEOUTS, TWO_FAIR),
+    "capacity": _mix(CPUS, 100, Bounds.SOME, THREE_CAPACITY, saves_pct=50),
+    "gpus": _mix(GPUS, 110, Bounds.POOR, EIGHT_NESTED, saves_pct=25),
 }
 
 
