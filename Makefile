@@ -16,7 +16,7 @@ STAMP := $(VENV)/.installed
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 
-.PHONY: help demo test test-tools test-integration test-kubernetes test-gpu test-frameworks test-torchft vm chaos lint format proto bench bench-smoke bench-peers lock advisories reference recordings docs dist man deb sbom docker clean
+.PHONY: help demo test test-tools test-integration test-kubernetes test-gpu test-frameworks test-torchft vm chaos lint format proto bench bench-smoke quality bench-peers lock advisories reference recordings docs dist man deb sbom docker clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' Makefile
@@ -95,6 +95,9 @@ bench: $(STAMP) ## measure; the figures go to benchmarks/results.json
 
 bench-smoke: $(STAMP) ## run each benchmark once, small: do they still work?
 	for name in $(BENCHMARKS); do $(PY) -m benchmarks.$$name --smoke; done
+
+quality: $(STAMP) ## print how well the planner does on drawn mixes: work, waits, shares (10 minutes); SEEDS=7,8,9 are others
+	$(PY) -m benchmarks.mixes $(if $(SEEDS),--seeds $(SEEDS))
 
 bench-peers: $(STAMP) ## the same through a real Slurm and a real kube-scheduler; as root, with slurm-wlm and munge
 	$(PY) -m benchmarks.peers.slurm

@@ -9,6 +9,7 @@ from gosched.core.records.job import Job, JobState
 from gosched.core.records.node import Node, NodeState
 from gosched.core.records.task import Task, TaskState
 from gosched.core.replace import quickly_made
+from gosched.core.resources import Resources
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +48,21 @@ class JobChanged:
 
 @quickly_made
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TaskWork:
+    """What a task that has ended did in the time that it held its resources. The two times are part of that."""
+
+    queue: str
+    resources: Resources
+    #: All of that time.
+    held_ms: int
+    #: All, if the task succeeded; up to the last checkpoint, if it was evicted.
+    useful_ms: int
+    #: The rest, if it was evicted.
+    lost_ms: int
+
+
+@quickly_made
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TaskChanged:
     """A task has another state."""
 
@@ -62,6 +78,8 @@ class TaskChanged:
     reason: str = ""
     #: The record after the change.
     task: Task | None = field(default=None, compare=False, repr=False)
+    #: None: the task has not ended, or had no placement.
+    work: TaskWork | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -86,6 +86,9 @@ class Reason(StrEnum):
     SUPERVISOR_LOST = "SUPERVISOR_LOST"
 
 
+#: Those of evictions: for another job, or for a window.
+EVICTED = (Reason.BACKFILL_OVER, Reason.PREEMPTED, Reason.RECLAIMED, Reason.WINDOW_BEGINS)
+
 #: Those for which masters stop an attempt, after which the job starts again: no failure of its own.
 BY_ORDER = (
     Reason.BACKFILL_OVER,

@@ -15,7 +15,17 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from gosched.core.commands.plans import Cause
-from gosched.core.events import CommandFailed, DeadlineMissed, EpochOpened, Event, JobChanged, JobEvicted, NodeJoined
+from gosched.core.events import (
+    CommandFailed,
+    DeadlineMissed,
+    EpochOpened,
+    Event,
+    JobChanged,
+    JobEvicted,
+    NodeJoined,
+    TaskChanged,
+    TaskWork,
+)
 from gosched.core.limits import MAX_STATE_BYTES
 from gosched.core.reasons import WaitReason
 from gosched.core.records.job import JobState
@@ -119,6 +129,11 @@ class MasterMetrics:
         self._lost = self._counter(
             "lost_work_seconds", "Seconds of work that evictions undid, times the tasks", "queue"
         )
+        self._work = self._counter(
+            "work_seconds",
+            "Seconds that ended tasks held a CPU or a GPU, by what became of the work",
+            *("queue", "resource", "outcome"),
+        )
         self._missed = self._counter(
             "deadlines_missed", "Number of jobs that had not succeeded by their deadline", "queue"
         )
@@ -167,10 +182,21 @@ class MasterMetrics:
                     self._victims.labels(event.queue).inc()
                 self._evictions.labels(event.cause.name.lower()).inc()
                 self._lost.labels(event.queue).inc(event.lost_ms / 1000)
+            elif isinstance(event, TaskChanged):
+                if event.work is not None:
+                    self._count_work(event.work)
             elif isinstance(event, DeadlineMissed):
                 self._missed.labels(event.queue).inc()
             elif isinstance(event, NodeJoined):
                 self._joins.inc()
+
+    def _count_work(self, work: TaskWork) -> None:
+        unfinished_ms = work.held_ms - work.useful_ms - work.lost_ms
+        for resource, millis in (("cpu", work.resources.cpu_millis), ("gpu", work.resources.gpu_millis)):
+            times = (("useful", work.useful_ms), ("lost", work.lost_ms), ("unfinished", unfinished_ms))
+            for outcome, ms in times if millis else ():
+                if ms:
+                    self._work.labels(work.queue, resource, outcome).inc(millis * ms / 1e6)
 
     def digest_mismatch(self) -> None:
         self._mismatches.inc()

@@ -5,7 +5,7 @@ Invariant: nothing else does, so each change obeys the lifecycle tables and yiel
 
 from __future__ import annotations
 
-from gosched.core.events import Event, JobChanged, TaskChanged
+from gosched.core.events import Event, JobChanged, TaskChanged, TaskWork
 from gosched.core.lifecycle import JOB_STEPS, TASK_STEPS, advance
 from gosched.core.records.follow_up import FollowUp, FollowUpKind, FollowUpStep
 from gosched.core.records.job import Job
@@ -15,8 +15,10 @@ from gosched.core.replace import replace
 from gosched.core.state.cluster_state import ClusterState
 
 
-def change_task(state: ClusterState, events: list[Event], before: Task, after: Task) -> None:
-    """Give a task another state. The caller sees to the job's counters."""
+def change_task(
+    state: ClusterState, events: list[Event], before: Task, after: Task, work: TaskWork | None = None
+) -> None:
+    """Give a task another state. The caller sees to the job's counters. `work`: of a task that ends."""
     advance(TASK_STEPS, before.state, after.state)
     state.put_task(after)
     events.append(
@@ -29,6 +31,7 @@ def change_task(state: ClusterState, events: list[Event], before: Task, after: T
             after=after.state,
             reason=after.reason,
             task=after,
+            work=work,
         )
     )
 

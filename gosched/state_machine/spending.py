@@ -6,9 +6,12 @@ task held anything before its placement or after now, and no sum leaves 64 bits.
 
 from __future__ import annotations
 
+from gosched.core.events import TaskWork
 from gosched.core.limits import MAX_AMOUNT
+from gosched.core.reasons import EVICTED
 from gosched.core.records.allocation import Allocation
-from gosched.core.records.task import Task
+from gosched.core.records.job import Job
+from gosched.core.records.task import Task, TaskState
 from gosched.core.records.usage import MIB, NO_USAGE, NOTHING_SPENT, Spent, Usage
 from gosched.core.replace import replace
 from gosched.core.state.cluster_state import ClusterState
@@ -47,6 +50,25 @@ def spent_by(state: ClusterState, task: Task, allocation: Allocation) -> Spent:
         cpu_ms=task.usage.cpu_ms,
         gpu_milli_s=resources.gpu_millis * held_ms // 1000,
         memory_mib_s=resources.memory_bytes // MIB * held_ms // 1000,
+    )
+
+
+def work_of(before: Task, after: Task, job: Job, allocation: Allocation) -> TaskWork:
+    """Return what a task did from its placement to its end, and what of that an eviction undid."""
+    placed_ms, ended_ms = allocation.placed_at_ms, max(after.ended_at_ms, allocation.placed_at_ms)
+    held_ms = ended_ms - placed_ms
+    useful_ms = lost_ms = 0
+    if after.state is TaskState.SUCCEEDED:
+        useful_ms = held_ms
+    elif before.state is TaskState.STOPPING and before.reason in EVICTED:
+        useful_ms = min(max(job.checkpoint_at_ms - placed_ms, 0), held_ms)
+        lost_ms = held_ms - useful_ms
+    return TaskWork(
+        queue=job.spec.queue,
+        resources=allocation.resources,
+        held_ms=held_ms,
+        useful_ms=useful_ms,
+        lost_ms=lost_ms,
     )
 
 

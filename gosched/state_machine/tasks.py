@@ -21,7 +21,7 @@ from gosched.state_machine.changes import change_task, count_change
 from gosched.state_machine.evictions import can_spare, is_evicted_alone
 from gosched.state_machine.gangs import after_ends, give_back, is_of_lost_order, wait_for_another_place
 from gosched.state_machine.size_limits import affordable
-from gosched.state_machine.spending import charge, sane, spent_by
+from gosched.state_machine.spending import charge, sane, spent_by, work_of
 
 
 def report(state: ClusterState, command: ReportTasks, events: list[Event]) -> Outcome:
@@ -75,8 +75,9 @@ def end_task(
         take_back(state, job.spec, state.allocations[task.allocation_id], after.ended_at_ms)
     spent = spent_by(state, after, state.allocations[task.allocation_id])
     charge(state, job.spec.tenant, spent)
+    work = work_of(task, after, job, state.allocations[task.allocation_id])
     state.drop_allocation(task.allocation_id)
-    change_task(state, events, task, after)
+    change_task(state, events, task, after, work)
     count_change(state, task.job_id, task.state, after.state, spent)
     if evicted and after.state is TaskState.KILLED:
         wait_for_another_place(state, events, after)

@@ -13,8 +13,12 @@ from gosched.core.events import (
     JobUpdated,
     QueuesChanged,
     ReservationChanged,
+    TaskChanged,
+    TaskWork,
     WindowsChanged,
 )
+from gosched.core.records.task import TaskState
+from gosched.core.resources import Resources
 from gosched.core.state.cluster_state import ClusterState
 from gosched.master.planning.eviction_watch import EvictionWatch
 from gosched.observe.logs import log_events
@@ -114,3 +118,30 @@ def test_each_event_has_its_line() -> None:
         ("info", "queues changed", {}),
         ("debug", "job updated", {"job": "u"}),
     ]
+
+
+def ended(useful_ms: int, lost_ms: int, held_ms: int, gpus: int = 0) -> TaskChanged:
+    work = TaskWork(
+        queue="q",
+        resources=Resources(cpu_millis=2000, gpu_millis=1000 * gpus),
+        held_ms=held_ms,
+        useful_ms=useful_ms,
+        lost_ms=lost_ms,
+    )
+    running, killed = TaskState.RUNNING, TaskState.KILLED
+    return TaskChanged(
+        job_id="a", task_id="a-0", allocation_id="x", node_id="n", before=running, after=killed, work=work
+    )
+
+
+def test_work_is_counted_in_the_time_of_cpus_and_gpus() -> None:
+    metrics = MasterMetrics("v")
+    metrics.take([ended(3000, 0, 3000, gpus=8)], leading=False)
+    assert not [line for line in shown(metrics) if "work_seconds_total{" in line]
+    metrics.take([ended(3000, 0, 3000, gpus=8), ended(1000, 500, 2500)], leading=True)
+    assert {line for line in shown(metrics) if line.startswith("gosched_work_seconds_total")} == {
+        'gosched_work_seconds_total{outcome="useful",queue="q",resource="cpu"} 8.0',
+        'gosched_work_seconds_total{outcome="useful",queue="q",resource="gpu"} 24.0',
+        'gosched_work_seconds_total{outcome="lost",queue="q",resource="cpu"} 1.0',
+        'gosched_work_seconds_total{outcome="unfinished",queue="q",resource="cpu"} 2.0',
+    }

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
 
 from gosched.core.records.queue import Queue, QueueOrder
+from gosched.core.resources import Resources
+from gosched.core.spec.task_group import TaskGroup
 from gosched.scheduling import Policy
 from gosched.sim.cluster.page import page
 from gosched.sim.cluster.report import Json, as_text, percentile, report, spread
 from gosched.sim.cluster.series import FIRST_WIDTH_MS, MOST_BUCKETS, Series
 from gosched.sim.cluster.svg import ticks
+from gosched.sim.cluster.trace import COMMAND
 from tests.sim_cluster.support import job, nodes, simulated
 
 INPUTS = {"trace": "<made> up", "seed": 1, "left_out": [["no run time", 2]]}
@@ -33,6 +37,46 @@ def test_waits_slowdowns_and_use_are_those_of_the_run() -> None:
     assert found["utilisation_pct"]["cpu"] == 100
     assert found["end_ms"] == 105_000
     assert (found["starts"], found["evictions"], found["lost_work_pct"]) == (2, {}, 0)
+
+
+def test_work_is_counted_by_what_became_of_it() -> None:
+    jobs = [
+        job(0, 100, cpus=4, name="low"),
+        job(40, 20, cpus=4, name="high", priority=900),
+        job(200, 100, cpus=2, name="killed", timeout_ms=10_000),
+        job(210, None, cpus=1, name="endless"),
+        job(220, 5, cpus=3, name="last"),
+    ]
+    data = report(simulated(jobs, nodes()), INPUTS, 1.0)
+    assert data["summary"]["work"] == {
+        "cpu": {
+            "useful_s": 4 * 100 + 4 * 20 + 3 * 5,
+            "lost_s": 4 * 40,
+            "unfinished_s": 2 * 10 + 1 * 15,
+            "lost_pct": round(100 * 160 / 690, 3),
+            "utilisation_pct": round(100 * 495 / (4 * 225), 3),
+        }
+    }
+    held = data["summary"]["utilisation_pct"]["cpu"]
+    assert held == round(100 * 690 / (4 * 225), 3), "all that was held is useful, lost or unfinished"
+
+
+def test_work_is_told_in_gpus_where_there_are_some() -> None:
+    group = TaskGroup(name="task", count=1, resources=Resources(cpu_millis=1000, gpu_millis=8000), command=COMMAND)
+    plain = job(0, 3600)
+    wide = replace(plain, spec=replace(plain.spec, groups=(group,)))
+    data = report(simulated([wide], nodes(cpus=16, gpus=8)), INPUTS, 1.0)
+    assert "8.00 GPU-hours useful (100.0 % of the cluster), 0.00 lost to evictions (0.00 % of all work)" in as_text(
+        data
+    )
+    assert data["summary"]["work"]["cpu"]["useful_s"] == 3600
+    assert "<td>GPU</td><td>8.00</td><td>0.00</td><td>0.00</td><td>0.00 %</td><td>100.0 %</td>" in page(data)
+
+
+def test_a_report_without_work_still_has_a_page() -> None:
+    data = made()
+    del data["summary"]["work"]
+    assert "</html>" in page(data)
 
 
 def test_a_killed_job_is_measured_by_how_long_it_ran() -> None:

@@ -157,16 +157,19 @@ def test_a_victim_that_cannot_save_itself_starts_over(monkeypatch: pytest.Monkey
     assert [(a.start_ms, a.end_ms) for a in found["low"].attempts] == [(0, 40_000), (60_000, 160_000)]
     assert (found["low"].evictions, found["low"].lost_task_ms) == (1, 40_000)
     assert recorder.evictions == {"PREEMPT": 1}
+    assert (recorder.work.useful.cpu, recorder.work.lost.cpu) == (4000 * 120_000, 4000 * 40_000)
 
 
 def test_a_victim_with_a_checkpoint_keeps_its_work_and_takes_its_time_to_save_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     preemption = Preemption(checkpoint_signal=10, grace_ms=60_000)
-    found = by_name(evicted(monkeypatch, preemption, checkpoint_s=5))
+    recorder = evicted(monkeypatch, preemption, checkpoint_s=5)
+    found = by_name(recorder)
     assert found["high"].start_ms == 45_000
     assert [(a.start_ms, a.end_ms) for a in found["low"].attempts] == [(0, 40_000), (65_000, 125_000)]
     assert found["low"].lost_task_ms == 0
+    assert (recorder.work.useful.cpu, recorder.work.lost.cpu) == (4000 * 120_000, 4000 * 5000)
 
 
 def test_a_victim_whose_grace_is_too_short_to_save_itself_starts_over(monkeypatch: pytest.MonkeyPatch) -> None:

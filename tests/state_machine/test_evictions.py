@@ -98,6 +98,39 @@ def test_the_event_tells_what_the_eviction_costs(c):
     assert c.events[-1] == FenceChanged(job_id="p", node_ids=("n1",), made=True, victims_on=("n1",))
 
 
+def work_of_ended(c: Cluster) -> list[tuple[int, int, int]]:
+    found = [event.work for event in c.events if isinstance(event, TaskChanged) and event.work is not None]
+    return [(work.held_ms, work.useful_ms, work.lost_ms) for work in found]
+
+
+def test_the_work_of_a_victim_up_to_its_checkpoint_is_useful_and_the_rest_is_lost(c: Cluster) -> None:
+    c.report("v", 0, T.RUNNING)
+    c.report("v", 1, T.RUNNING)
+    wait(c, 1000)
+    c.plan(forced(c, "p", evict(c.job("v"))))
+    wait(c, 200)
+    c.report("v", 0, T.KILLED, 143, checkpoint_at_ms=c.state.clock_ms)
+    wait(c, 300)
+    saved_ms = c.job("v").checkpoint_at_ms
+    c.report("v", 1, T.KILLED, 143)
+    ((held_ms, useful_ms, lost_ms),) = work_of_ended(c)
+    assert (held_ms, lost_ms) == (useful_ms + lost_ms, c.state.clock_ms - saved_ms)
+
+
+def test_work_of_a_task_that_nobody_evicted_is_useful_if_it_succeeds_and_lost_never(c: Cluster) -> None:
+    c.report("v", 0, T.RUNNING)
+    c.report("v", 1, T.RUNNING)
+    wait(c, 1000)
+    c.report("v", 0, T.SUCCEEDED, 0)
+    ((held_ms, useful_ms, lost_ms),) = work_of_ended(c)
+    assert held_ms == useful_ms >= 1000
+    assert lost_ms == 0
+    c.report("v", 1, T.FAILED, 1)
+    ((held_ms, useful_ms, lost_ms),) = work_of_ended(c)
+    assert held_ms >= 1000
+    assert (useful_ms, lost_ms) == (0, 0)
+
+
 def refuse(c: Cluster, *evictions: Eviction) -> str:
     return c.refused(forced(c, "p", *evictions))
 

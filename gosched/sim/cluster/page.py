@@ -1,4 +1,4 @@
-"""The report as one HTML file that needs nothing else: figures, allocation, queues, waits, a Gantt.
+"""The report as one HTML file that needs nothing else: figures, work, allocation, queues, waits, a Gantt.
 
 Invariant: it is made from the JSON report alone, so that an old report can be drawn again.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from html import escape
 
 from gosched.sim.cluster.recorder import QUEUE
-from gosched.sim.cluster.report import RESOURCES, Json, as_text, duration_text
+from gosched.sim.cluster.report import RESOURCES, Json, as_text, duration_text, hours_text
 from gosched.sim.cluster.svg import COLOURS, GREY, Bar, bars, gantt, legend, lines, stacked
 
 MOST_ROWS = 160  # of the Gantt
@@ -21,6 +21,7 @@ _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; color: #222831; max-width: 960px; margin: 2em auto; padding: 0 1em }
 h1 { font-size: 1.4em } h2 { font-size: 1.1em; margin: 2em 0 0.3em }
 pre { background: #f6f7f9; padding: 1em; overflow-x: auto; font-size: 13px; line-height: 1.6 }
+td, th { text-align: right; padding: 0.2em 1.2em 0.2em 0; font-weight: normal } th { color: #4a525e }
 svg { width: 100%; font: 11px system-ui, sans-serif } svg text { fill: #4a525e }
 .legend span { margin-right: 1.4em; white-space: nowrap }
 .legend { margin: 0.2em 0; font-size: 13px }
@@ -34,6 +35,7 @@ def page(data: Json) -> str:
     said = ", ".join(f"{name} {value}" for name, value in data["inputs"].items() if name not in ("trace", "left_out"))
     sections = [
         f"<h1>{escape(title)}</h1><p>{escape(said)}</p><pre>{escape(as_text(data))}</pre>",
+        _work(data),
         _allocation(data),
         _waiting(data),
         _queues(data),
@@ -44,6 +46,19 @@ def page(data: Json) -> str:
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{escape(title)}</title>'
         f"<style>{_STYLE}</style>{''.join(sections)}</html>\n"
     )
+
+
+def _work(data: Json) -> str:
+    """Return a table of the work; nothing for a report that was made before work was counted."""
+    rows = "".join(
+        f"<tr><td>{name.upper()}</td>"
+        + "".join(f"<td>{hours_text(work[key])}</td>" for key in ("useful_s", "lost_s", "unfinished_s"))
+        + f"<td>{work['lost_pct']:.2f} %</td><td>{work['utilisation_pct']:.1f} %</td></tr>"
+        for name, work in data["summary"].get("work", {}).items()
+    )
+    titles = ("hours of", "useful", "lost to evictions", "unfinished", "lost of all work", "useful of the cluster")
+    head = "".join(f"<th>{title}</th>" for title in titles)
+    return f"<h2>Work</h2><table><tr>{head}</tr>{rows}</table>" if rows else ""
 
 
 def _allocation(data: Json) -> str:

@@ -1,4 +1,5 @@
-"""What is kept of a run: a record of each job, amounts over time, evictions, reserved starts, the time of each cycle.
+"""What is kept of a run: a record of each job, amounts over time, work, evictions, reserved starts, the time of each
+cycle.
 
 Invariant: times are milliseconds from the start of the trace; only `cycles_s` differs between runs of the same inputs.
 """
@@ -15,6 +16,7 @@ from gosched.core.records.job import Job, JobState
 from gosched.core.resources import Resources
 from gosched.observe.pingpong import EvictionGraph
 from gosched.sim.cluster.series import Series
+from gosched.sim.cluster.work import Work
 
 TOTALS = ("cpu_millis", "memory_bytes", "gpu_millis", "waiting", "running")
 QUEUE = "queue:"  # before a queue's name: what it holds of the resource that `measure` names
@@ -80,6 +82,7 @@ class Recorder:
         self.end_ms = 0
         self._places = {queue: len(TOTALS) + i for i, queue in enumerate(queues)}
         self.series = Series([*TOTALS, *[QUEUE + queue for queue in self._places]])
+        self.work = Work()
         self._now = [0] * len(self.series.names)
         self._graph = EvictionGraph()
 
@@ -121,19 +124,20 @@ class Recorder:
             self._graph.ended(job.id)
             record.end_ms = now_ms
 
-    def took(self, queue: str, amount: Resources, sign: int) -> None:
-        """Record that a task got its place, or lost it."""
-        now = self._now
-        now[0] += sign * amount.cpu_millis
-        now[1] += sign * amount.memory_bytes
-        now[2] += sign * amount.gpu_millis
-        place = self._places.get(queue)
-        if place is not None:
-            now[place] += sign * (amount.gpu_millis if self.measure == "gpu_millis" else amount.cpu_millis)
+    def began(self, allocation_id: str, queue: str, amount: Resources, now_ms: int) -> None:
+        """Record that a task got its place."""
+        self._hold(queue, amount, 1)
+        self.work.begin(allocation_id, amount, now_ms)
 
-    def evicted(self, event: JobEvicted, now_ms: int, saved: bool) -> None:
-        """Record an eviction; `saved`: no work is lost."""
+    def ended(self, allocation_id: str, queue: str, amount: Resources, now_ms: int, succeeded: bool) -> None:
+        """Record that a task lost its place."""
+        self._hold(queue, amount, -1)
+        self.work.end(allocation_id, now_ms, succeeded)
+
+    def evicted(self, event: JobEvicted, allocations: Iterable[str], now_ms: int, saved: bool) -> None:
+        """Record an eviction of these tasks; `saved`: no work is lost."""
         record = self.jobs[event.job_id]
+        self.work.evict(allocations, now_ms, saved)
         record.evictions += 1
         record.lost_task_ms += 0 if saved else event.lost_ms
         self.evictions[event.cause.name] += 1
@@ -154,6 +158,15 @@ class Recorder:
     def refuse(self, refusals: Sequence[Refusal]) -> None:
         self.refused += len(refusals)
         self.refusals += refusals[: MOST_SHOWN - len(self.refusals)]
+
+    def _hold(self, queue: str, amount: Resources, sign: int) -> None:
+        now = self._now
+        now[0] += sign * amount.cpu_millis
+        now[1] += sign * amount.memory_bytes
+        now[2] += sign * amount.gpu_millis
+        place = self._places.get(queue)
+        if place is not None:
+            now[place] += sign * (amount.gpu_millis if self.measure == "gpu_millis" else amount.cpu_millis)
 
     def _count(self, state: JobState, change: int) -> None:
         if state is JobState.PENDING:

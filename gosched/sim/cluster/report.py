@@ -12,6 +12,7 @@ from gosched.core.records.job import JobState
 from gosched.sim.cluster.recorder import QUEUE, JobRecord, Recorder
 
 FLOOR_MS = 10_000  # of the bounded slowdown: a job that runs for less counts as one that runs so long
+MEASURED = ("cpu", "gpu")  # resources that work is measured in
 RESOURCES = (("cpu", "cpu_millis"), ("memory", "memory_bytes"), ("gpu", "gpu_millis"))
 
 Json = dict[str, Any]
@@ -93,6 +94,7 @@ def as_text(data: Json) -> str:
         ("Wait", _spread_text(found["wait_s"])),
         ("Slowdown", _slowdown_text(found["bounded_slowdown"])),
         ("In use", ", ".join(f"{name} {pct:.1f} %" for name, pct in found["utilisation_pct"].items())),
+        ("Work", _work_text(found.get("work", {}))),
         ("Evictions", _evictions_text(found)),
         ("Promises", _promises_text(found["promises"])),
         ("Cycles", _cycles_text(found, timings["cycle_ms"])),
@@ -119,6 +121,12 @@ def duration_text(seconds: float | None) -> str:
     return f"{seconds:.1f}s"
 
 
+def hours_text(seconds: float) -> str:
+    """Return hours of work: `0.25` or `1,204.0`."""
+    hours = seconds / 3600
+    return f"{hours:,.1f}" if hours >= 10 else f"{hours:.2f}"
+
+
 def _summary(recorder: Recorder, jobs: list[JobRecord]) -> Json:
     starts = sum(len(job.attempts) for job in jobs)
     evictions = sum(recorder.evictions.values())
@@ -132,6 +140,7 @@ def _summary(recorder: Recorder, jobs: list[JobRecord]) -> Json:
         "wait_s": spread(waits_s(jobs)),
         "bounded_slowdown": spread(slowdowns),
         "utilisation_pct": _utilisation(recorder, jobs),
+        "work": _work(recorder, jobs),
         "measure": recorder.measure.partition("_")[0],
         "starts": starts,
         "evictions": dict(sorted(recorder.evictions.items())),
@@ -159,6 +168,28 @@ def _utilisation(recorder: Recorder, jobs: list[JobRecord]) -> dict[str, float]:
         for name, key in RESOURCES
         if (amount := getattr(recorder.capacity, key))
     }
+
+
+def _work(recorder: Recorder, jobs: list[JobRecord]) -> dict[str, Json]:
+    """Return the work by resource that the cluster has, in seconds of one CPU or GPU, and in percent: what was lost of
+    all work done, what was useful of all that the cluster could have done from the first submission to the end."""
+    span = recorder.end_ms - min((job.submit_ms for job in jobs), default=0)
+    work, unfinished = recorder.work, recorder.work.unfinished(recorder.end_ms)
+    found = {}
+    for name in MEASURED:
+        capacity = getattr(recorder.capacity, f"{name}_millis") * span
+        if not capacity:
+            continue
+        useful, lost, rest = (getattr(part, name) for part in (work.useful, work.lost, unfinished))
+        done = useful + lost + rest
+        found[name] = {
+            "useful_s": useful / 1e6,
+            "lost_s": lost / 1e6,
+            "unfinished_s": rest / 1e6,
+            "lost_pct": round(100 * lost / done, 3) if done else 0.0,
+            "utilisation_pct": round(100 * useful / capacity, 3),
+        }
+    return found
 
 
 def _queue(recorder: Recorder, queue: str, jobs: list[JobRecord]) -> Json:
@@ -219,10 +250,20 @@ def _evictions_text(found: Json) -> str:
     if not found["evictions"]:
         return "none"
     causes = ", ".join(f"{count} {cause}" for cause, count in found["evictions"].items())
-    return (
-        f"{causes}; {found['evictions_per_start']:.3f} per start, {found['lost_work_pct']:.2f} % of the work lost, "
-        f"{found['eviction_cycles']} times in a circle"
+    return f"{causes}; {found['evictions_per_start']:.3f} per start, {found['eviction_cycles']} times in a circle"
+
+
+def _work_text(found: Mapping[str, Json]) -> str:
+    """Return the work in the cluster's dearest resource: GPUs, if it has some."""
+    if not found:
+        return ""
+    name = "gpu" if "gpu" in found else "cpu"
+    work = found[name]
+    lost = f"{hours_text(work['lost_s'])} lost to evictions ({work['lost_pct']:.2f} % of all work)"
+    useful = (
+        f"{hours_text(work['useful_s'])} {name.upper()}-hours useful ({work['utilisation_pct']:.1f} % of the cluster)"
     )
+    return f"{useful}, {lost}"
 
 
 def _promises_text(found: Json) -> str:

@@ -320,10 +320,11 @@ class Simulator:
         job = self.state.jobs[event.job_id]
         group = group_of(job.spec, self.state.tasks[event.task_id].rank)
         if event.after.is_active:
-            self.recorder.took(job.spec.queue, group.resources, 1)
+            self.recorder.began(event.allocation_id, job.spec.queue, group.resources, self._now - START_MS)
             self._placed.append(event.allocation_id)
         else:
-            self.recorder.took(job.spec.queue, group.resources, -1)
+            succeeded = event.after is TaskState.SUCCEEDED
+            self.recorder.ended(event.allocation_id, job.spec.queue, group.resources, self._now - START_MS, succeeded)
             self._dirty = True
 
     def _on_job(self, event: JobChanged) -> None:
@@ -365,7 +366,7 @@ class Simulator:
         work, preemption = self._work[job.id], job.spec.preemption
         can_save = preemption.checkpoint_signal > 0
         saved = can_save and work.source.checkpoint_ms <= preemption.grace_ms
-        self.recorder.evicted(eviction, self._now - START_MS, saved)
+        self.recorder.evicted(eviction, allocations, self._now - START_MS, saved)
         if saved and eviction.whole and work.left_ms is not None:
             work.left_ms = max(1, work.left_ms - (self._now - work.since_ms))
         delay = min(preemption.grace_ms, work.source.checkpoint_ms) if can_save else 0
