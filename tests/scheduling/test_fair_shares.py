@@ -119,13 +119,16 @@ class Scenario:
     def children(self, path: str) -> list[str]:
         return sorted(other for other in self.queues if parent_of(other) == path)
 
-    def claims(self, amount: int, children: list[str], name: str) -> list[int]:
-        claims = []
-        for child in children:
-            queue = self.queues[child]
-            floor = dict(queue.guaranteed).get(name, amount * queue.capacity_pct // 100)
-            claims.append(min(floor, self.wanted(child, name)))
-        return claims
+    def claims(self, children: list[str], name: str) -> list[int]:
+        return [min(self.guaranteed(child, name), self.wanted(child, name)) for child in children]
+
+    def guaranteed(self, path: str, name: str) -> int:
+        """Of what the parent is guaranteed."""
+        queue, parent = self.queues[path], parent_of(path)
+        if queue.type is not QueueType.CAPACITY:
+            return 0
+        base = self.guaranteed(parent, name) if parent else self.total[name]
+        return dict(queue.guaranteed).get(name, base * queue.capacity_pct // 100)
 
 
 @st.composite
@@ -200,7 +203,7 @@ def check_guarantees_are_kept(rules: settings = SETTINGS) -> None:
         for path in found:
             children = scenario.children(path)
             for name in NAMES:
-                claims = scenario.claims(found[path][name], children, name)
+                claims = scenario.claims(children, name)
                 scale = max(sum(claims), found[path][name])
                 for child, claim in zip(children, claims, strict=True):
                     kept += claim > 0
@@ -283,7 +286,7 @@ def filled(scenario: Scenario, amounts: Mapping[str, int], children: list[str]) 
     names = [name for name in NAMES if scenario.total[name]]
     has: dict[str, dict[str, Fraction]] = {child: {} for child in children}
     for name in names:
-        claims = scenario.claims(amounts[name], children, name)
+        claims = scenario.claims(children, name)
         scale = min(Fraction(1), Fraction(amounts[name], max(sum(claims), 1)))
         for child, claim in zip(children, claims, strict=True):
             has[child][name] = Fraction(int(claim * scale))
@@ -320,7 +323,7 @@ def unit_by_unit(scenario: Scenario) -> dict[str, dict[str, int]]:
         children = scenario.children(parent)
         for name in NAMES:
             rest = found[parent][name]
-            claims = scenario.claims(rest, children, name)
+            claims = scenario.claims(children, name)
             if sum(claims) > rest:
                 claims = [int(Fraction(claim * rest, sum(claims))) for claim in claims]
             floors = dict(zip(children, claims, strict=True))
@@ -373,7 +376,7 @@ def the_rest_kept(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def no_guarantees(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "guaranteed_of", lambda queue, amounts: {})
+    monkeypatch.setattr(module, "guarantees", lambda queues, total: dict.fromkeys(queues, {}))
 
 
 def weights_upside_down(monkeypatch: pytest.MonkeyPatch) -> None:

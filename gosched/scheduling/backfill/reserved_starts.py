@@ -247,7 +247,7 @@ class ReservedStarts:
         """Keep nodes for the gang like a window: others that would not have ended by then do not start there."""
         self._kept_for[len(self.windows)] = gang
         self.windows.append(Window(name=gang.name, start_ms=start_ms, nodes=tuple(node_ids)))
-        self.window_rows.append(self._nodes.rows(node_ids))
+        self.window_rows.append(self._nodes.rows(tuple(node_ids)))
         self.version += 1
 
     def free_nodes(self, gang: PendingGang) -> None:

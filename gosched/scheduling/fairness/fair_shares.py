@@ -13,8 +13,8 @@ from __future__ import annotations
 import heapq
 from collections.abc import Mapping, Sequence
 
-from gosched.core.records.queue import Queue, QueueType
-from gosched.core.sharing import MODEL_PREFIX, Amounts, parent_of
+from gosched.core.records.queue import Queue
+from gosched.core.sharing import MODEL_PREFIX, Amounts, guarantees, parent_of
 
 # Levels are fractions that are scaled and rounded. An amount that rounding leaves just below a whole number is that
 # number: it is as near as that to no other one, as long as amounts are below 2**96.
@@ -38,6 +38,7 @@ def fair_shares(
         children.setdefault(parent_of(path), []).append(path)
     wanted = _wanted(children, names, demand, ceilings)
     whole = {name: total[name] for name in names}
+    floors = guarantees(queues, whole)
     shares: dict[str, Amounts] = {"": whole}
     for parent in ("", *sorted(queues)):  # parents come before their children
         siblings = children.get(parent, ())
@@ -45,7 +46,12 @@ def fair_shares(
             only = siblings[0]
             shares[only] = {name: min(amount, wanted[only][name]) for name, amount in shares[parent].items()}
         elif siblings:
-            found = _divide(shares[parent], whole, [queues[path] for path in siblings], [wanted[p] for p in siblings])
+            found = _guaranteed(
+                shares[parent], [floors[path] for path in siblings], [wanted[path] for path in siblings]
+            )
+            _divide(
+                shares[parent], whole, [queues[path].weight for path in siblings], [wanted[p] for p in siblings], found
+            )
             shares.update(zip(siblings, found, strict=True))
     del shares[""]
     return shares
@@ -70,10 +76,22 @@ def _wanted(
     return wanted
 
 
-def _divide(amounts: Amounts, total: Amounts, siblings: Sequence[Queue], wanted: Sequence[Amounts]) -> list[Amounts]:
-    """Divide the parent's amounts among siblings, which are in the order of their paths."""
-    found = _guaranteed(amounts, siblings, wanted)
-    weights = [queue.weight for queue in siblings]
+def _guaranteed(amounts: Amounts, floors: Sequence[Amounts], wanted: Sequence[Amounts]) -> list[Amounts]:
+    """Return what each sibling gets of its guarantee, as far as it wants it and the parent's amounts suffice."""
+    found: list[Amounts] = [{} for _ in floors]
+    for name, amount in amounts.items():
+        parts = [min(floor.get(name, 0), most[name]) for floor, most in zip(floors, wanted, strict=True)]
+        if (together := sum(parts)) > amount:
+            parts = [part * amount // together for part in parts]
+        for own, part in zip(found, parts, strict=True):
+            own[name] = part
+    return found
+
+
+def _divide(
+    amounts: Amounts, total: Amounts, weights: Sequence[int], wanted: Sequence[Amounts], found: Sequence[Amounts]
+) -> None:
+    """Add to what siblings have got what is left of the parent's amounts."""
     lacks = [{name: most[name] - own[name] for name in amounts} for own, most in zip(found, wanted, strict=True)]
     rest = {name: amount - sum([own[name] for own in found]) for name, amount in amounts.items()}
     if sum([any(lack[name] for lack in lacks) for name in amounts]) > 1:  # of one alone the next step makes the same
@@ -86,28 +104,6 @@ def _divide(amounts: Amounts, total: Amounts, siblings: Sequence[Queue], wanted:
         by_weight = _shared_by_weight(left, weights, [lack[name] for lack in lacks])
         for own, part in zip(found, by_weight, strict=True):
             own[name] += part
-    return found
-
-
-def _guaranteed(amounts: Amounts, siblings: Sequence[Queue], wanted: Sequence[Amounts]) -> list[Amounts]:
-    """Return what each queue gets of its guarantee, as far as it wants it."""
-    floors = [guaranteed_of(queue, amounts) for queue in siblings]
-    found: list[Amounts] = [{} for _ in siblings]
-    for name, amount in amounts.items():
-        parts = [min(floor.get(name, 0), most[name]) for floor, most in zip(floors, wanted, strict=True)]
-        if (together := sum(parts)) > amount:
-            parts = [part * amount // together for part in parts]
-        for own, part in zip(found, parts, strict=True):
-            own[name] = part
-    return found
-
-
-def guaranteed_of(queue: Queue, amounts: Mapping[str, int]) -> Amounts:
-    """Return what the queue is guaranteed of its parent's amounts; an amount counts before the percentage."""
-    if queue.type is not QueueType.CAPACITY:
-        return {}
-    parts = {name: amount * queue.capacity_pct // 100 for name, amount in amounts.items()}
-    return {**parts, **{name: amount for name, amount in queue.guaranteed if name in parts}}
 
 
 def _by_dominant_share(

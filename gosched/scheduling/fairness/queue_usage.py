@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from gosched.core.accounting import average_use, brought_up, half_life_of
-from gosched.core.records.queue import Queue
-from gosched.core.sharing import Amounts, add_to, lineage, parent_of
+from gosched.core.sharing import Amounts, add_to, guarantees, lineage
 from gosched.scheduling.fairness.drf_order import Claim
-from gosched.scheduling.fairness.fair_shares import fair_shares, guaranteed_of
+from gosched.scheduling.fairness.fair_shares import fair_shares
 from gosched.scheduling.fairness.queue_limits import QueueLimits
 from gosched.scheduling.snapshot.task_requests import PendingGang
 from gosched.scheduling.snapshot.view import View
@@ -26,8 +25,9 @@ class QueueUsage:
             add_to(demand.setdefault(queue, {}), amounts)
         #: The fair share of each queue, by resource name.
         self.shares: Mapping[str, Mapping[str, int]] = fair_shares(view.queues, view.total, demand, limits.ceilings)
-        #: What each queue may claim: its weight, and its guarantee as a part of its parent's fair share.
-        self.claims = {path: Claim(queue.weight, self._guaranteed(view, queue)) for path, queue in view.queues.items()}
+        floors = guarantees(view.queues, view.total)
+        #: What each queue may claim.
+        self.claims = {path: Claim(queue.weight, floors[path]) for path, queue in view.queues.items()}
         #: What each queue uses, and each tenant of a queue as "queue/tenant". In a queue with a half-life it is the
         #: decayed average of what was held, if that is more than what is held now.
         self.used: dict[str, Amounts] = {path: dict(amounts) for path, amounts in limits.used.items()}
@@ -37,10 +37,6 @@ class QueueUsage:
             held = self.used.setdefault(path, {})
             for name, amount in amounts.items():
                 held[name] = max(held.get(name, 0), amount)
-
-    def _guaranteed(self, view: View, queue: Queue) -> Amounts:
-        parent = parent_of(queue.path)
-        return guaranteed_of(queue, self.shares[parent] if parent else view.total)
 
     def take(self, gang: PendingGang, charge: Mapping[str, int]) -> None:
         """Count what the gang takes."""
