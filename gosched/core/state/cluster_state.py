@@ -25,6 +25,7 @@ from gosched.core.records.node import Node, NodeState
 from gosched.core.records.queue import Queue
 from gosched.core.records.reservation import Reservation
 from gosched.core.records.revocation import Revocation
+from gosched.core.records.run_history import RunHistory
 from gosched.core.records.secret import Secret
 from gosched.core.records.task import Task
 from gosched.core.records.tenant import Account, Quota, Tenant, UnixAccount, account_key
@@ -328,6 +329,15 @@ class ClusterState(Contents):
         self.footprint.put_task(self.tasks.get(task.id), task)
         self.tasks[task.id] = task
         self._digest.touch(self, self.footprint, "tasks", task.id)
+
+    def put_run_history(self, history: RunHistory) -> None:
+        """Keep a history as the one that was taught last."""
+        self.writes += 1
+        self.run_histories.pop(history.key, None)
+        self._put("run_histories", history.key, history)
+
+    def drop_run_history(self, key: str) -> None:
+        self._drop("run_histories", key)
 
     def put_follow_up(self, follow_up: FollowUp) -> None:
         """Keep a follow-up in the place of the one that the job has, else at the end."""
