@@ -1,7 +1,8 @@
 """How long jobs run, learned from those like them: the time that half of them take, and the time that nine of ten take.
 
 A job is like those of the same user with the same name (whatever its digits), shape, command and limits; where these
-are too few, like those with the same name; then, like those with the same shape; at last, like all of the user's.
+are too few, like those with the same name; then, like those with the same shape; at last, like all of the user's. Of
+users who have run few jobs nothing is known.
 
 That nine of ten keep within what is predicted does not follow from a rank of a few past run times: those of one user
 come in bursts, and change. So the rank is itself learned, for each user, from whether earlier predictions were kept: it
@@ -24,7 +25,7 @@ from gosched.core.records.run_history import FIRST_RANK_MILLI, RunHistory
 from gosched.core.replace import replace
 from gosched.core.spec.job_spec import JobSpec
 
-ENOUGH = 4  # run times of a kind; with fewer, a wider kind tells more
+ENOUGH = 4  # run times of a kind; with fewer, a wider kind tells more, and if there is none, nothing is known
 NEWEST = 8  # run times, whose median is expected
 STEP_MILLI = 10
 LEAST_RANK_MILLI, MOST_RANK_MILLI = 500, 5000
@@ -80,15 +81,8 @@ def keys_of(job: Job) -> Keys:
 def predict(histories: Mapping[str, RunHistory], keys: Keys, timeout_ms: int = 0) -> RunTimes | None:
     """Return what the histories tell of a job with these keys; None: nothing. `timeout_ms`: what ends it; 0: nothing
     does."""
-    found: RunHistory | None = None
-    for key in keys:
-        history = histories.get(key)
-        if history is None or not history.run_ms:
-            continue
-        if len(history.run_ms) >= ENOUGH:
-            found = history
-            break
-        found = found or history
+    tried = [histories[key] for key in keys if key in histories]
+    found = next((history for history in tried if len(history.run_ms) >= ENOUGH), None)
     if found is None:
         return None
     users = histories.get(keys[-1])

@@ -36,7 +36,7 @@ def current_reservations(view: View, policy: Policy, plan: Plan) -> list[Reserve
             plan.withdraw(reservation.job_id)
         else:
             found.append(ReservedStart(gang, reservation))
-    return sorted(found, key=lambda reserved: (reserved.reservation.made_at_ms, reserved.gang.sequence))
+    return sorted(found, key=lambda reserved: reserved.age)
 
 
 class ReservationKeeper:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from gosched.core.primitives import added
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
@@ -33,3 +35,5 @@ class Reservation:
     for_deadline: bool = False
     #: When it was made, or changed last.
     made_at_ms: int
+    #: The start rests on learned run times: it is expected, not promised, and gives way to those that rest on limits.
+    learned: bool = added(False)

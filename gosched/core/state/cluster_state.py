@@ -79,6 +79,8 @@ class ClusterState(Contents):
         self.timers = Timers()
         #: Counts the changes of bindings, tokens and revoked certificates in this process.
         self.access_changes = 0
+        #: Counts the changes of histories of run times in this process.
+        self.lessons = 0
         #: Counts the changes in this process, each before it is made: what raises while it stays changed nothing.
         self.writes = 0
         #: Bytes, by what holds them.
@@ -333,6 +335,7 @@ class ClusterState(Contents):
     def put_run_history(self, history: RunHistory) -> None:
         """Keep a history as the one that was taught last."""
         self.writes += 1
+        self.lessons += 1
         self.run_histories.pop(history.key, None)
         self._put("run_histories", history.key, history)
 
