@@ -1,6 +1,7 @@
 """How long jobs run, learned from those like them: the time that half of them take, and the time that nine of ten take.
 
-A job is like those of the same user with the same name (whatever its digits), shape, command and limits; where these
+A job is like those of the same user (of the same tenant, where the name of its user is not known for certain) with the
+same name (whatever its digits), shape, command and limits; where these
 are too few, like those with the same name; then, like those with the same shape; at last, like all of the user's. Of
 users who have run few jobs nothing is known.
 
@@ -67,7 +68,7 @@ class RunTimes:
 def keys_of(job: Job) -> Keys:
     """Return the keys of the histories that tell of the job, the most special one first; the last is its user's."""
     spec = job.spec
-    who = f"{spec.tenant}/{job.user}"
+    who = f"{spec.tenant}/{job.user if job.authenticated else ''}"
     name = _DIGITS.sub("#", spec.name.removesuffix(f".{job.element}") if job.parent else spec.name)
     shape, commands = _shape(spec), "\0".join([_command(spec), f"{spec.timeout_ms} {spec.estimate_ms}"])
     return (

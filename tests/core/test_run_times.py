@@ -21,8 +21,9 @@ from gosched.core.run_times import (
 from tests.state_machine.cluster import group, spec
 
 
-def job(name: str = "train-7", user: str = "ann", **more: object) -> Job:
-    return Job(id="j", spec=replace(spec(name, group(count=2)), **more), sequence=1, submitted_at_ms=1, user=user)  # type: ignore[arg-type]
+def job(name: str = "train-7", user: str = "ann", *, known: bool = True, **more: object) -> Job:
+    wanted = replace(spec(name, group(count=2)), **more)  # type: ignore[arg-type]
+    return Job(id="j", spec=wanted, sequence=1, submitted_at_ms=1, user=user, authenticated=known)
 
 
 def histories(**run_ms: tuple[int, ...]) -> dict[str, RunHistory]:
@@ -40,6 +41,7 @@ def test_jobs_that_differ_in_digits_alone_are_alike_and_others_share_wider_histo
     assert keys_of(job("other"))[:2] != (alike, named)
     assert keys_of(job(groups=(group(count=3),)))[2] != shaped
     assert not {alike, named, shaped, user} & {*keys_of(job(user="bob")), *keys_of(job(tenant="nlp"))}
+    assert keys_of(job(user="ann", known=False)) == keys_of(job(user="bob", known=False))  # anybody can say so
 
 
 def test_elements_of_an_array_count_as_one_name() -> None:
