@@ -16,6 +16,7 @@ Invariant: what is predicted follows from the histories and the job alone, in in
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -53,16 +54,15 @@ class RunTimes:
 
     def expected_after(self, age_ms: int) -> int:
         """Return the same for a job that has run for so long already; 0: all like it had ended by then."""
-        left = self._longer(age_ms)
-        return max(self.expected_ms, left[(len(left) - 1) // 2]) if left else 0
+        shorter, count = bisect_right(self.known_ms, age_ms), len(self.known_ms)
+        return max(self.expected_ms, self.known_ms[(shorter + count - 1) // 2]) if shorter < count else 0
 
     def likely_after(self, age_ms: int) -> int:
         """Return the same; a job that has outrun all like it has `likely_ms` at most, which may be over."""
-        left = self._longer(age_ms)
-        return max(self.likely_ms, left[(9 * len(left) + 9) // 10 - 1]) if left else self.likely_ms
-
-    def _longer(self, age_ms: int) -> list[int]:
-        return [run_ms for run_ms in self.known_ms if run_ms > age_ms]
+        shorter, count = bisect_right(self.known_ms, age_ms), len(self.known_ms)
+        if shorter == count:
+            return self.likely_ms
+        return max(self.likely_ms, self.known_ms[shorter + (9 * (count - shorter) + 9) // 10 - 1])
 
 
 def keys_of(job: Job) -> Keys:
