@@ -89,7 +89,7 @@ class RunningGang:
     run_times: RunTimes | None
 
     @property
-    def expected_ms(self) -> int:
+    def median_ms(self) -> int:
         """Return what half of the jobs like it ran no longer than; 0: not known."""
         return self.run_times.expected_ms if self.run_times is not None else 0
 

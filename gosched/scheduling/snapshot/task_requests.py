@@ -214,7 +214,7 @@ class PendingGang:
     #: Before this moment it does not start for the first time; 0: none is named, or it has started.
     begin_ms: int = 0
     #: What half of the jobs like it ran no longer than; 0: not known.
-    expected_ms: int = 0
+    median_ms: int = 0
     #: What nine of ten jobs like it ran no longer than; 0: not known.
     likely_ms: int = 0
 
@@ -274,8 +274,8 @@ def pending_gang(job: Job, tasks: Iterable[Task] = (), run_times: RunTimes | Non
 def with_run_times(gang: PendingGang, run_times: RunTimes | None) -> PendingGang:
     """Return the gang with what is known of jobs like it; None: nothing."""
     if run_times is None:
-        return quickly_replaced(gang, expected_ms=0, likely_ms=0)
-    return quickly_replaced(gang, expected_ms=run_times.expected_ms, likely_ms=run_times.likely_ms)
+        return quickly_replaced(gang, median_ms=0, likely_ms=0)
+    return quickly_replaced(gang, median_ms=run_times.expected_ms, likely_ms=run_times.likely_ms)
 
 
 def floor_charge(spec: JobSpec) -> AmountMap:
