@@ -13,6 +13,7 @@ FILES = sorted([*(ROOT / "core").rglob("*.py"), *(ROOT / "state_machine").rglob(
 ALLOWED_IMPORTS = {
     "__future__",
     "base64",
+    "bisect",
     "collections",
     "collections.abc",
     "dataclasses",

@@ -29,6 +29,10 @@ class JobDetail:
     revision: int
     #: Of an array: names of the elements that failed last.
     failed_elements: tuple[str, ...] = ()
+    #: Of one that runs: when it ends as half of the jobs like it did; 0: not known.
+    expected_end_ms: int = 0
+    #: When it ends as nine of ten of them did; 0: not known.
+    likely_end_ms: int = 0
 
     @property
     def id(self) -> str:

@@ -102,10 +102,21 @@ class WaitExplanation:
         nodes: tuple[NodeTasks, ...] = (),
         queue: QueueStatus | None = None,
         revision: int = 0,
+        expected_end_ms: int = 0,
+        likely_end_ms: int = 0,
     ) -> JobExplanation:
         """Return this as the explanation of `job`, with what else is known of it."""
         why = {field.name: getattr(self, field.name) for field in fields(WaitExplanation)}
-        return JobExplanation(**why, job=job, position=position, nodes=nodes, queue=queue, revision=revision)
+        return JobExplanation(
+            **why,
+            job=job,
+            position=position,
+            nodes=nodes,
+            queue=queue,
+            revision=revision,
+            expected_end_ms=expected_end_ms,
+            likely_end_ms=likely_end_ms,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,3 +131,7 @@ class JobExplanation(WaitExplanation):
     #: None: the queue is gone.
     queue: QueueStatus | None = None
     revision: int = 0
+    #: Of one that runs: when it ends as half of the jobs like it did; 0: not known.
+    expected_end_ms: int = 0
+    #: When it ends as nine of ten of them did; 0: not known.
+    likely_end_ms: int = 0

@@ -25,6 +25,10 @@ class PlannedJob:
     #: Of one that waits or is refused, else None. Its `job` is empty: nothing was submitted.
     explanation: JobExplanation | None = None
     warnings: tuple[str, ...] = ()
+    #: When it ends as half of the jobs like it did; 0: not known.
+    expected_end_ms: int = 0
+    #: When it ends as nine of ten of them did; 0: not known.
+    likely_end_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ import click
 from gosched.api.json.explanations import explanation_json
 from gosched.cli.attempts_text import attempts_of, attempts_text
 from gosched.cli.connect import connect, output_option, watch_option
-from gosched.cli.output import Json, ago, amounts_text, coloured, counted, show, span, titled, until
+from gosched.cli.output import Json, ago, amounts_text, coloured, counted, expected_end_text, show, span, titled, until
 from gosched.core.reasons import WaitReason
 
 _SHOWN = 8  # entries of a list in one line; -o json has all
@@ -109,7 +109,7 @@ def _running(job: Json) -> list[tuple[str, str]]:
     if not job["nodes"]:
         return []
     since = f"{job['placed_at']} ({ago(job['placed_at'])} ago)" if job["placed_at"] else ""
-    return [("Since", since), ("Runs on", nodes_text(job["nodes"]))]
+    return [("Since", since), ("Expected end", expected_end_text(job)), ("Runs on", nodes_text(job["nodes"]))]
 
 
 def _ended(job: Json) -> list[tuple[str, str]]:

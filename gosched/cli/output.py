@@ -248,6 +248,12 @@ def ago(iso: str | None) -> str:
     return "-" if iso is None else span((datetime.now(UTC) - datetime.fromisoformat(iso)).total_seconds())
 
 
+def expected_end_text(shape: Json) -> str:
+    """Return `2026-12-01T14:10:00Z, by 2026-12-01T15:00:00Z with 90 %`; empty: nothing is expected."""
+    by = f"by {shape['likely_end']} with 90 %" if shape["likely_end"] else ""
+    return ", ".join([part for part in (shape["expected_end"] or "", by) if part])
+
+
 def until(iso: str) -> str:
     """Return the time until then, as `ago` does for the past."""
     return span((datetime.fromisoformat(iso) - datetime.now(UTC)).total_seconds())

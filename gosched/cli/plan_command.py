@@ -11,7 +11,7 @@ from gosched.cli.connect import connect, output_option
 from gosched.cli.explain_command import nodes_text, victims_text
 from gosched.cli.job_flags import DashedCommand, job_options, submit_options
 from gosched.cli.job_input import draft_of, read_here
-from gosched.cli.output import Column, Json, as_data, emit, say, table
+from gosched.cli.output import Column, Json, as_data, emit, expected_end_text, filled, say, table
 
 REFUSED, CANNOT_BE_PLACED = 1, 3
 _JOBS: list[Column] = [
@@ -21,6 +21,7 @@ _JOBS: list[Column] = [
     ("NODES", lambda j: nodes_text(j["nodes"])),
     ("EVICTS", lambda j: victims_text(j["victims"])),
 ]
+_ENDS: list[Column] = [("EXPECTED-END", expected_end_text)]  # shown where jobs like it have run
 _MOVED: list[Column] = [
     ("JOB", lambda m: m["id"]),
     ("NAME", lambda m: m["name"]),
@@ -69,7 +70,7 @@ def _code(outcomes: set[str]) -> int:
 def _text(plan: Json) -> str:
     """Return the table of jobs; their explanations follow below it, because a sentence would make a column too wide."""
     why = [f"{job['name']}: {job['explanation']['message']}" for job in plan["jobs"] if job["explanation"]]
-    lines = [table(plan["jobs"], _JOBS), *(["", *why] if why else [])]
+    lines = [table(plan["jobs"], [*_JOBS, *filled(plan["jobs"], _ENDS)]), *(["", *why] if why else [])]
     if plan["moved"]:
         lines += ["", "Reserved starts of other jobs that would change:", table(plan["moved"], _MOVED)]
     return "\n".join(lines)

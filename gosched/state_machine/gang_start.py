@@ -18,6 +18,7 @@ from gosched.state_machine.accounts import bring_up
 from gosched.state_machine.changes import change_job, change_task
 from gosched.state_machine.ports import free_port
 from gosched.state_machine.reservations import forget
+from gosched.state_machine.run_times import likely_ms
 from gosched.state_machine.unix_accounts import give_account
 
 Placements = tuple[TaskPlacement, ...]
@@ -61,6 +62,7 @@ def place(state: ClusterState, events: list[Event], job: Job, tasks: Placements,
         checkpoint_at_ms=0,
         until_ms=until_ms,
         port=free_port(state, job, tasks[0].node_id),
+        likely_ms=likely_ms(state, job),
     )
     change_job(state, events, job, running, wait_ms=now - job.submitted_at_ms if first_start else None)
     forget(state, events, job.id)

@@ -28,6 +28,7 @@ from gosched.core.spec.policies import MemberFailure, RetryCause
 from gosched.core.state.cluster_state import ClusterState
 from gosched.core.state.silent_members import keeps_floors
 from gosched.state_machine.changes import change_job, change_task
+from gosched.state_machine.run_times import learn
 
 _MAX_DOUBLINGS = 20
 _AFTER_LOSS = ", after a node of the gang was lost"
@@ -115,6 +116,7 @@ def settle(state: ClusterState, events: list[Event], job: Job, *, with_tasks: bo
         case JobIntent.CANCEL:
             done = replace(job, state=JobState.CANCELLED, exit_code=None)
         case JobIntent.RESTART | JobIntent.SUSPEND:
+            learn(state, job, _ended_at_ms(state, job))
             _next_attempt(state, events, job)
             return
         case JobIntent.UNSPECIFIED:
@@ -122,7 +124,8 @@ def settle(state: ClusterState, events: list[Event], job: Job, *, with_tasks: bo
         case _:
             assert_never(job.intent)
     known = with_tasks and state.feature_level >= FeatureLevel.BOUNDED
-    ended_at_ms = max([task.ended_at_ms for task in state.tasks_of(job)] if known else [], default=0) or state.clock_ms
+    ended_at_ms = _ended_at_ms(state, job) if known else state.clock_ms
+    learn(state, job, ended_at_ms)
     if ended_at_ms < state.clock_ms:
         done = replace(done, end_known_at_ms=state.clock_ms)
     if done.state is JobState.SUCCEEDED and 0 < ended_at_ms <= done.deadline_ms and done.deadline_missed and known:
@@ -133,6 +136,11 @@ def settle(state: ClusterState, events: list[Event], job: Job, *, with_tasks: bo
             ended = replace(task, state=TaskState.KILLED, reason=reason, ended_at_ms=ended_at_ms)
             change_task(state, events, task, ended)
     change_job(state, events, job, replace(done, ended_at_ms=ended_at_ms))
+
+
+def _ended_at_ms(state: ClusterState, job: Job) -> int:
+    """Return when the last of its tasks ended; now, if none did."""
+    return max([task.ended_at_ms for task in state.tasks_of(job)], default=0) or state.clock_ms
 
 
 def is_of_lost_order(state: ClusterState, job: Job, ended: Task | TaskReport) -> bool:
@@ -332,6 +340,7 @@ def _next_attempt(state: ClusterState, events: list[Event], job: Job) -> None:
         failed_at_ms=0,
         lost_at_ms=0,
         member_failed_at_ms=0,
+        likely_ms=0,
     )
     change_job(state, events, job, waiting)
 

@@ -124,7 +124,7 @@ def _suspend(state: ClusterState, events: list[Event], job: Job, *, in_place: bo
 def _set_frozen(state: ClusterState, events: list[Event], job: Job, *, frozen: bool) -> None:
     if job.frozen is frozen:
         return
-    state.put_job(replace(job, frozen=frozen))
+    state.put_job(replace(job, frozen=frozen, likely_ms=0))  # nobody can say any more how long it will have run
     nodes = dict.fromkeys(task.node_id for task in state.tasks_of(job) if task.state.is_active)
     events.append(JobFrozen(job_id=job.id, frozen=frozen, node_ids=tuple(nodes)))
     events.append(JobUpdated(job_id=job.id))

@@ -13,11 +13,12 @@ from gosched.core.reasons import Reason
 from gosched.core.records.job import Job, JobIntent
 from gosched.core.replace import replace
 from gosched.core.state.cluster_state import ClusterState
-from gosched.core.state.timers import TimerKind, deadline_ms, patience_ms, refill_ms, timeout_ms
+from gosched.core.state.timers import TimerKind, deadline_ms, overrun_ms, patience_ms, refill_ms, timeout_ms
 from gosched.state_machine import units
 from gosched.state_machine.children import add_children
 from gosched.state_machine.gangs import settle, stop_all
 from gosched.state_machine.node_control import drain_over
+from gosched.state_machine.run_times import overran
 from gosched.state_machine.windows import forget_ended
 
 MAX_AT_ONCE = 10_000  # below level 5, with MAX_TASKS_PER_JOB tasks
@@ -55,6 +56,8 @@ def _due(state: ClusterState, events: list[Event], job_id: str) -> None:
     if 0 < deadline_ms(job) <= now:
         job = replace(job, deadline_missed=True)
         events.append(DeadlineMissed(job_id=job.id, queue=job.spec.queue))
+    if 0 < overrun_ms(job) <= now:
+        job = overran(state, job)
     state.put_job(job)
     if 0 < timeout_ms(job) <= now:
         detail = f"it ran for its timeout of {units.duration(state.feature_level, job.spec.timeout_ms)}"

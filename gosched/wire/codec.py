@@ -88,6 +88,7 @@ PAIRS: Mapping[str, str] = {
     "core.records.access.Binding": "types_pb2.Binding",
     "core.records.access.Token": "types_pb2.Token",
     "core.records.secret.Secret": "types_pb2.Secret",
+    "core.records.run_history.RunHistory": "types_pb2.RunHistory",
     "core.records.tenant.UnixAccount": "types_pb2.UnixAccount",
     "core.records.revocation.Revocation": "types_pb2.Revocation",
     "core.records.join.JoinToken": "types_pb2.JoinToken",

@@ -376,7 +376,7 @@ def the_rest_kept(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def no_guarantees(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "guarantees", lambda queues, total: dict.fromkeys(queues, {}))
+    monkeypatch.setattr(module, "guarantees", lambda queues, total: {path: {} for path in queues})
 
 
 def weights_upside_down(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -46,7 +46,7 @@ DURATIONS = {
     ("GangPolicy", "wait_ms"), ("GangPolicy", "replace_after_ms"), ("RetryPolicy", "backoff_ms"),
     ("Preemption", "grace_ms"), ("Preemption", "min_runtime_ms"),
     ("JobSpec", "stop_grace_ms"), ("JobSpec", "deadline_in_ms"), ("JobSpec", "estimate_ms"), ("JobSpec", "timeout_ms"),
-    ("JobSpec", "begin_in_ms"),
+    ("JobSpec", "begin_in_ms"), ("Job", "likely_ms"), ("RunHistory", "run_ms"),
 }  # fmt: skip
 NAMED_BY_PEOPLE = {("JobSpec", "deadline_at_ms"), ("Window", "start_ms"), ("Window", "end_ms")}
 NAMED_BY_PEOPLE |= {("JobSpec", "begin_at_ms")}

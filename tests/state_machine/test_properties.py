@@ -59,6 +59,7 @@ from gosched.state_machine import (
     plans,
     queues,
     reservations,
+    run_times,
     tasks,
 )
 from gosched.state_machine.gang_fit import GangFit
@@ -316,6 +317,7 @@ def indexes(state: ClusterState) -> tuple[object, ...]:
     oldest_first = [job.id for job in state.finished_oldest_first()]
     return (
         *(state.usage, state.node_allocations, state.pending, oldest_first, [*state.answered], state.names.newest),
+        [*state.run_histories],
         *(state.charges, state.counts.running, as_map(state.total)),
         *(state.fenced.placements, state.fenced.resources, state.fenced.evicting, state.fenced.awaited),
         *(state.relatives.dependents, state.relatives.children),
@@ -323,11 +325,12 @@ def indexes(state: ClusterState) -> tuple[object, ...]:
 
 
 @pytest.fixture
-def _few_answers_are_kept(monkeypatch):
+def _little_is_kept(monkeypatch):
     monkeypatch.setattr(answers, "ANSWERS_KEPT_MS", 3)
+    monkeypatch.setattr(run_times, "MAX_RUN_HISTORIES", 10)
 
 
-@pytest.mark.usefixtures("_few_answers_are_kept")
+@pytest.mark.usefixtures("_little_is_kept")
 def test_any_commands_leave_a_sound_state_that_a_restored_twin_shares():
     Machine.seen.clear()
     run_state_machine_as_test(Machine, settings=PROFILE)
@@ -345,7 +348,7 @@ def test_any_commands_leave_a_sound_state_that_a_restored_twin_shares():
     assert missing == [], Machine.seen
 
 
-@pytest.mark.usefixtures("_few_answers_are_kept")
+@pytest.mark.usefixtures("_little_is_kept")
 def test_so_do_any_commands_for_jobs_whose_tasks_come_and_go():
     Scaling.seen.clear()
     live(Scaling, scaling.commands, range(24))
@@ -353,7 +356,7 @@ def test_so_do_any_commands_for_jobs_whose_tasks_come_and_go():
     assert [e for e in expected if not Scaling.seen[e]] == [], Scaling.seen
 
 
-@pytest.mark.usefixtures("_few_answers_are_kept")
+@pytest.mark.usefixtures("_little_is_kept")
 def test_so_do_any_commands_that_close_nodes_and_freeze_jobs():
     Closing.seen.clear()
     live(Closing, closing.commands, range(16))
@@ -502,6 +505,24 @@ def _restoring_forgets_the_order_of_answers(monkeypatch):
     monkeypatch.setattr(sys.modules[__name__], "restored", shuffled)
 
 
+def _restoring_forgets_the_order_of_histories(monkeypatch):
+    def sorted_by_key(frozen: FrozenState) -> ClusterState:
+        return restore(replace(frozen, run_histories=dict(sorted(frozen.run_histories.items()))))
+
+    monkeypatch.setattr(sys.modules[__name__], "restored", sorted_by_key)
+
+
+def _what_teaches_depends_on_what_was_asked_before(monkeypatch):
+    asked: list[str] = []
+    real = run_times._teaches
+
+    def _teaches(job: Job) -> bool:
+        asked.append(job.id)
+        return real(job) or len(asked) % 2 == 0
+
+    monkeypatch.setattr(run_times, "_teaches", _teaches)
+
+
 @pytest.mark.parametrize(
     "fault",
     [
@@ -526,9 +547,11 @@ def _restoring_forgets_the_order_of_answers(monkeypatch):
         _usage_is_not_given_back,
         _a_change_escapes_the_digest,
         _restoring_forgets_the_order_of_answers,
+        _restoring_forgets_the_order_of_histories,
+        _what_teaches_depends_on_what_was_asked_before,
     ],
 )
-@pytest.mark.usefixtures("_few_answers_are_kept")
+@pytest.mark.usefixtures("_little_is_kept")
 def test_the_property_finds_a_seeded_fault(monkeypatch, fault):
     fault(monkeypatch)
     with pytest.raises((AssertionError, MachineBug)):  # an invariant fails, or a handler trips over the fault
@@ -547,7 +570,7 @@ def test_the_property_finds_a_seeded_fault(monkeypatch, fault):
         _what_is_frozen_stays_so,
     ],
 )
-@pytest.mark.usefixtures("_few_answers_are_kept")
+@pytest.mark.usefixtures("_little_is_kept")
 def test_a_fault_in_what_is_closed_or_frozen_is_found(monkeypatch, fault):
     fault(monkeypatch)
     with pytest.raises((AssertionError, MachineBug)):

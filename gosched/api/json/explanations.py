@@ -60,6 +60,8 @@ explanation_json = Document(
     "job.submitted_at_ms",
     "job.started_at_ms",
     "job.placed_at_ms",
+    "expected_end=expected_end_ms",
+    "likely_end=likely_end_ms",
     "job.ended_at_ms",
     nested=(_node_tasks,),
 )
@@ -71,6 +73,8 @@ _planned = Document(
     made("nodes", _by_node),
     "victims",
     "start=start_ms",
+    "expected_end=expected_end_ms",
+    "likely_end=likely_end_ms",
     "explanation",
     "warnings",
     nested=(_node_tasks, _victim, _why),

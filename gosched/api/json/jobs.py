@@ -121,6 +121,8 @@ class _JobWithTasks:
     reason: str
     detail: str
     failed_elements: tuple[str, ...]
+    expected_end_ms: int
+    likely_end_ms: int
     tasks: tuple[_TaskLine, ...]
     #: None: it is none of Spark, or does not answer.
     spark: SparkProgress | None
@@ -158,6 +160,8 @@ job_with_tasks = Document(
         "failed_elements",
         when=lambda shown: bool(shown.job.array_size),
     ),
+    "expected_end=expected_end_ms",
+    "likely_end=likely_end_ms",
     "tasks",
     "spark",
     nested=(_task_json,),
@@ -174,6 +178,8 @@ def job_detail_json(detail: JobDetail, live: Iterable[TaskUsage] = ()) -> Json:
         reason=job.reason or (why.code if why else ""),
         detail=why.message if why and not job.reason else job.detail,
         failed_elements=detail.failed_elements,
+        expected_end_ms=detail.expected_end_ms,
+        likely_end_ms=detail.likely_end_ms,
         tasks=tuple(
             [_task_line(task, asked[task.group], uses.get(task.id), job.shown_attempt) for task in detail.tasks]
         ),

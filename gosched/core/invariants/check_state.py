@@ -15,6 +15,7 @@ from gosched.core.invariants.join import join_problems
 from gosched.core.invariants.nodes import capacity_problems, device_problems, node_problems
 from gosched.core.invariants.reservations import reservation_problems
 from gosched.core.invariants.revocation import revocation_problems
+from gosched.core.invariants.run_histories import run_history_problems
 from gosched.core.invariants.secrets import secret_problems
 from gosched.core.invariants.sharing import sharing_problems, spending_problems, sum_problems
 from gosched.core.invariants.tasks import allocation_problems, task_problems
@@ -41,6 +42,7 @@ def check(state: ClusterState) -> list[str]:
         *access_problems(state),
         *secret_problems(state),
         *unix_account_problems(state),
+        *run_history_problems(state),
         *revocation_problems(state),
         *join_problems(state),
         *sharing_problems(state),

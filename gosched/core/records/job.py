@@ -149,6 +149,9 @@ class Job:
     member_restarts: int = added(0, 4)
     #: When this attempt last had a member fail, and went on; 0: never.
     member_failed_at_ms: int = added(0, 4)
+    #: What nine of ten jobs like it ran no longer than, when this attempt was placed; 0: it was not known, or this one
+    #: has run for longer.
+    likely_ms: int = added(0, 5)
 
     @property
     def deadline_ms(self) -> int:

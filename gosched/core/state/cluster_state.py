@@ -25,6 +25,7 @@ from gosched.core.records.node import Node, NodeState
 from gosched.core.records.queue import Queue
 from gosched.core.records.reservation import Reservation
 from gosched.core.records.revocation import Revocation
+from gosched.core.records.run_history import RunHistory
 from gosched.core.records.secret import Secret
 from gosched.core.records.task import Task
 from gosched.core.records.tenant import Account, Quota, Tenant, UnixAccount, account_key
@@ -78,6 +79,8 @@ class ClusterState(Contents):
         self.timers = Timers()
         #: Counts the changes of bindings, tokens and revoked certificates in this process.
         self.access_changes = 0
+        #: Counts the changes of histories of run times in this process.
+        self.lessons = 0
         #: Counts the changes in this process, each before it is made: what raises while it stays changed nothing.
         self.writes = 0
         #: Bytes, by what holds them.
@@ -328,6 +331,16 @@ class ClusterState(Contents):
         self.footprint.put_task(self.tasks.get(task.id), task)
         self.tasks[task.id] = task
         self._digest.touch(self, self.footprint, "tasks", task.id)
+
+    def put_run_history(self, history: RunHistory) -> None:
+        """Keep a history as the one that was taught last."""
+        self.writes += 1
+        self.lessons += 1
+        self.run_histories.pop(history.key, None)
+        self._put("run_histories", history.key, history)
+
+    def drop_run_history(self, key: str) -> None:
+        self._drop("run_histories", key)
 
     def put_follow_up(self, follow_up: FollowUp) -> None:
         """Keep a follow-up in the place of the one that the job has, else at the end."""

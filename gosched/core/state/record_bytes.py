@@ -14,6 +14,7 @@ from gosched.core.records.allocation import TaskPlacement
 from gosched.core.records.fence import Fence
 from gosched.core.records.job import Job
 from gosched.core.records.reservation import Reservation
+from gosched.core.records.run_history import RunHistory
 from gosched.core.records.task import Task
 from gosched.core.records.tenant import Account, Tenant
 
@@ -25,6 +26,7 @@ ANSWERED_BYTES = 80  # its key and its user included
 PLACEMENT_BYTES = 16  # of a fence or a reservation, for each task or share
 ACCOUNT_BYTES = 512
 TENANT_BYTES = 256
+RUN_HISTORY_BYTES = 256
 _RECORD_BYTES = 8
 _NUMBER_BYTES = 4
 _TEXT_BYTES = 2
@@ -90,6 +92,11 @@ def account_bytes(_account: Account) -> int:
 def tenant_bytes(_tenant: Tenant) -> int:
     """Return the size of a tenant, its texts included."""
     return TENANT_BYTES
+
+
+def run_history_bytes(_history: RunHistory) -> int:
+    """Return the size of a history of run times, full or not."""
+    return RUN_HISTORY_BYTES
 
 
 def changing_bytes(job: Job) -> int:

@@ -24,12 +24,20 @@ from gosched.core.records.node import Node
 from gosched.core.records.queue import Queue
 from gosched.core.records.reservation import Reservation
 from gosched.core.records.revocation import Revocation
+from gosched.core.records.run_history import RunHistory
 from gosched.core.records.secret import Secret
 from gosched.core.records.task import Task
 from gosched.core.records.tenant import Account, Quota, Tenant, UnixAccount, account_key
 from gosched.core.records.window import Window
 from gosched.core.state.answered_requests import AnsweredRequests
-from gosched.core.state.record_bytes import account_bytes, answer_bytes, answered_bytes, content_bytes, tenant_bytes
+from gosched.core.state.record_bytes import (
+    account_bytes,
+    answer_bytes,
+    answered_bytes,
+    content_bytes,
+    run_history_bytes,
+    tenant_bytes,
+)
 
 Key = Callable[[Any], str]
 Size = Callable[[Any], int]
@@ -137,8 +145,9 @@ def _table(
 class Contents:
     """What is replicated: a few values, and the tables.
 
-    The order of `answers` (clients, and the answers of each), of `answered`, of `masters` and of `follow_ups` is part
-    of the state: the oldest are forgotten, or done, first. Snapshots keep it.
+    The order of `answers` (clients, and the answers of each), of `answered`, of `masters`, of
+    `run_histories` and of `follow_ups` is part of the state: the oldest are forgotten, or done, first. Snapshots keep
+    it.
     """
 
     #: Count of the applied commands.
@@ -184,6 +193,7 @@ class Contents:
     revocations: dict[str, Revocation] = _table("revocation", "certificate", size=content_bytes)
     join_tokens: dict[str, JoinToken] = _table("join_token", "id", size=content_bytes)
     joined_nodes: dict[str, JoinedNode] = _table("joined_node", "name", size=content_bytes)
+    run_histories: dict[str, RunHistory] = _table("run_history", "key", size=run_history_bytes)
     follow_ups: dict[str, FollowUp] = _table("follow_up", "job_id")
     answers: dict[str, dict[str, Answer]] = _table("answer", answer_key, size=answer_bytes, kind=AnswerTable)
     answered: AnsweredRequests = _table(

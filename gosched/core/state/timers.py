@@ -1,5 +1,5 @@
-"""When something is due by the passing of time alone: for a job its timeout, its deadline, the end of its patience, for
-a node the end of its drain, for a fence the end of a backoff.
+"""When something is due by the passing of time alone: for a job its timeout, its deadline, the end of its patience, of
+what was likely of its run time, for a node the end of its drain, for a fence the end of a backoff.
 
 Invariant: derived from jobs and nodes alone, so it is the same on every master, and after a restore.
 """
@@ -19,9 +19,9 @@ def due_ms(job: Job) -> int:
     """Return the earliest moment at which something is due; 0: nothing is."""
     spec = job.spec
     has_limits = spec.timeout_ms or spec.gang.wait_ms or spec.deadline_at_ms or spec.deadline_in_ms or job.not_before_ms
-    if not has_limits or job.state.is_final:  # as with most puts
+    if not (has_limits or job.likely_ms) or job.state.is_final:  # as with most puts
         return 0
-    moments = (timeout_ms(job), patience_ms(job), deadline_ms(job), refill_ms(job))
+    moments = (timeout_ms(job), patience_ms(job), deadline_ms(job), refill_ms(job), overrun_ms(job))
     return min((moment for moment in moments if moment), default=0)
 
 
@@ -47,6 +47,13 @@ def deadline_ms(job: Job) -> int:
 def refill_ms(job: Job) -> int:
     """Return when an array that could not make its next child looks again; 0: it need not."""
     return job.not_before_ms if job.spec.is_parent else 0
+
+
+def overrun_ms(job: Job) -> int:
+    """Return when this attempt has run for longer than was likely; 0: not known, or a timeout ends it before."""
+    runs = job.state is JobState.RUNNING and job.intent is JobIntent.RUN and not job.frozen
+    is_short = not job.spec.timeout_ms or job.likely_ms < job.spec.timeout_ms
+    return job.placed_at_ms + job.likely_ms + 1 if runs and job.likely_ms and is_short else 0
 
 
 class TimerKind(IntEnum):

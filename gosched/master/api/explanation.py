@@ -14,6 +14,7 @@ from gosched.core.records.job import JobState
 from gosched.core.state.cluster_state import ClusterState
 from gosched.master.api.status import StatusReader
 from gosched.master.base.errors import not_found
+from gosched.master.jobs.expected_ends import expected_end
 from gosched.master.jobs.wait_reasons import wait_reason
 from gosched.master.planning.cycles import Cycles
 
@@ -39,12 +40,15 @@ async def explain_job(
         why = WaitExplanation(
             message="no scheduling cycle has considered it yet" if job.state is JobState.PENDING else ""
         )
+    end = expected_end(state, job)
     return why.of_job(
         job,
         position=position,
         nodes=node_tasks(task.node_id for task in state.tasks_of(job) if task.state.is_active),
         queue=status.queue(job.spec.queue),
         revision=state.revision,
+        expected_end_ms=end.expected_ms,
+        likely_end_ms=end.likely_ms,
     )
 
 

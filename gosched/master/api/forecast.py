@@ -19,6 +19,7 @@ from gosched.master.api.evicted_jobs import victims_of
 from gosched.master.api.explanation import node_tasks
 from gosched.master.base.clock import utc
 from gosched.master.jobs.admission import Admissions, refusal
+from gosched.master.jobs.expected_ends import end_of_start
 from gosched.master.planning.cycles import Cycles
 from gosched.scheduling.queries.what_if import WhatIf, what_if
 from gosched.state_machine.queues import submission_refusal
@@ -31,10 +32,15 @@ _NO_JOB = to_record(types_pb2.Job(), Job)  # what is planned is no job yet
 
 
 async def forecast(
-    state: ClusterState, cycles: Cycles, admissions: Admissions, specs: Sequence[JobSpec], caller: str
+    state: ClusterState,
+    cycles: Cycles,
+    admissions: Admissions,
+    specs: Sequence[JobSpec],
+    caller: str,
+    user: str = "",
 ) -> JobPlan:
-    """Return what would become of each job; each deadline is looked at by itself. Raises ApiError when the planner has
-    no time for it."""
+    """Return what would become of each job; each deadline is looked at by itself. `user`: whose the jobs would be, if
+    that is certain. Raises ApiError when the planner has no time for it."""
     problems = [_problem(state, spec) for spec in specs]
     unmet = [
         "" if problem else await admissions.obstacle(s, caller) for s, problem in zip(specs, problems, strict=True)
@@ -55,7 +61,8 @@ async def forecast(
             jobs.append(PlannedJob(name=spec.name, outcome=REFUSED, explanation=refused))
         else:
             warnings = (*_left_out(state, spec), *([why] if why else []), *cycles.warnings(spec))
-            jobs.append(_planned(state, next(answers), spec.name, warnings))
+            job = replace(_NO_JOB, spec=_as_planned(spec), user=user, authenticated=bool(user))
+            jobs.append(_planned(state, next(answers), job, warnings))
     moved = [
         MovedStart(job_id=job_id, name=_name(state, job_id), before_ms=before_ms, after_ms=after_ms)
         for job_id, before_ms, after_ms in found.moved
@@ -92,16 +99,19 @@ def _left_out(state: ClusterState, spec: JobSpec) -> list[str]:
     return lines
 
 
-def _planned(state: ClusterState, found: WhatIf, name: str, warnings: tuple[str, ...]) -> PlannedJob:
+def _planned(state: ClusterState, found: WhatIf, job: Job, warnings: tuple[str, ...]) -> PlannedJob:
     placement, why = found.placement, found.explanation
+    end = end_of_start(state, job, found.start_ms)
     return PlannedJob(
-        name=name,
+        name=job.spec.name,
         outcome=found.outcome,
         nodes=node_tasks(task.node_id for task in placement.tasks) if placement else (),
         victims=victims_of(state, placement.evictions, state.clock_ms) if placement else (),
         start_ms=found.start_ms,
         explanation=why.of_job(_NO_JOB) if why else None,
         warnings=tuple([line for line in warnings if why is None or line != why.message]),
+        expected_end_ms=end.expected_ms,
+        likely_end_ms=end.likely_ms,
     )
 
 

@@ -192,7 +192,9 @@ class SchedulerService(scheduler_pb2_grpc.SchedulerServiceServicer):
         await self.proposals.barrier()
         if absent := next(filter(None, [missing_secret_problem(self.replication.state, spec) for spec in specs]), ""):
             raise not_found(absent)
-        plan = await forecast(self.replication.state, self.cycles, self.admissions, specs, context.caller.name)
+        caller = context.caller
+        user = caller.name if caller.role is Role.CLIENT else ""
+        plan = await forecast(self.replication.state, self.cycles, self.admissions, specs, caller.name, user)
         return to_message(
             plan_for(plan, self._seen_jobs(context.caller), self.access.wording(context.caller)),
             scheduler_pb2.PlanJobResponse,

@@ -12,6 +12,7 @@ from gosched.core.state.kept_jobs import KeptGroup, KeptKind
 from gosched.master.base.errors import not_found, unavailable
 from gosched.master.base.job_changes import JobChanges
 from gosched.master.base.leadership import Leadership
+from gosched.master.jobs.expected_ends import expected_end
 from gosched.master.jobs.wait_reasons import wait_reason
 from gosched.master.planning.cycles import Cycles
 from gosched.replication.interface import Replication
@@ -22,6 +23,7 @@ FAILED_SHOWN = 10  # elements of an array
 
 
 def job_view(state: ClusterState, job: Job, explanations: Mapping[str, Explanation]) -> JobDetail:
+    end = expected_end(state, job)
     failed = state.kept.newest(KeptGroup(KeptKind.FAILED, job.id), FAILED_SHOWN) if job.children.failed else ()
     return JobDetail(
         job=job,
@@ -29,6 +31,8 @@ def job_view(state: ClusterState, job: Job, explanations: Mapping[str, Explanati
         explanation=_wait_line(state, job, explanations.get(job.id)),
         revision=state.revision,
         failed_elements=tuple([state.jobs[element].spec.name for element in failed]),
+        expected_end_ms=end.expected_ms,
+        likely_end_ms=end.likely_ms,
     )
 
 

@@ -10,6 +10,7 @@ from gosched.core.state.cluster_state import ClusterState
 from gosched.master.base.access import Wording
 from gosched.master.base.callers import Caller
 from gosched.master.base.errors import ApiError
+from gosched.master.jobs.expected_ends import ExpectedEnd, expected_end
 from gosched.master.jobs.wait_reasons import wait_reason
 from gosched.master.web.page import NoSuchPage
 from gosched.master.web.sources import Sources
@@ -57,6 +58,8 @@ class JobHead:
     parent_name: str
     #: How many tasks it has.
     tasks: int
+    #: When it is expected to end.
+    end: ExpectedEnd
 
 
 def find_job(sources: Sources, caller: Caller, name: str) -> Job:
@@ -82,6 +85,7 @@ def head_of(state: ClusterState, job: Job, words: Wording = str) -> JobHead:
         actions=actions_of(job),
         parent_name=parent.spec.name if parent else job.parent,
         tasks=job.spec.task_count,
+        end=expected_end(state, job),
     )
 
 

@@ -40,7 +40,7 @@ class Reserver:
 
     def reserve_earliest(self, gang: PendingGang, allowance: Allowance) -> Reservation | None:
         """Reserve the first start that is in sight; None: there is none."""
-        start = self._earliest_start.find(gang, self._plan.seed, allowance)
+        start = self._earliest_start.find(gang, self._plan.seed, allowance, likely=True)
         if start is None:
             return None
         self.made += 1
@@ -58,6 +58,7 @@ class Reserver:
             shares=shares_of(gang, start.placement),
             for_deadline=for_deadline,
             made_at_ms=made_at_ms or self._plan.planned_at_ms,
+            learned=start.learned,
         )
         self._plan.reserve(reservation)
         reserved = ReservedStart(gang, reservation)

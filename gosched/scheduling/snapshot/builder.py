@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from itertools import islice
 from operator import sub
 
 import numpy as np
@@ -33,7 +33,9 @@ from gosched.core.records.fence import Fence
 from gosched.core.records.job import Job, JobIntent, JobState
 from gosched.core.records.node import Node, NodeState
 from gosched.core.records.task import TaskState
+from gosched.core.replace import replace
 from gosched.core.resources import MILLI, Resources
+from gosched.core.run_times import Keys, RunTimes, keys_of, predict
 from gosched.core.sharing import Amounts, add_to, charge_of
 from gosched.core.spec.placement_rules import SELF
 from gosched.core.state.cluster_state import ClusterState
@@ -43,10 +45,12 @@ from gosched.scheduling.snapshot.columns import AMOUNTS, DEVICES, Column, vector
 from gosched.scheduling.snapshot.devices import device_columns, device_columns_of_one
 from gosched.scheduling.snapshot.label_counts import LabelCounts
 from gosched.scheduling.snapshot.running_gangs import RunningGang, places_of, running_gang
-from gosched.scheduling.snapshot.task_requests import PendingGang, pending_gang
+from gosched.scheduling.snapshot.task_requests import PendingGang, pending_gang, with_run_times
 from gosched.scheduling.snapshot.view import GPU_MODEL, FencedCharge, FreedSoon, NodeColumns, Repair, TaskKind, View
 
 JOBS_AT_ONCE = 1000  # of a reset, between two signs of work
+MAX_KINDS = 10_000  # of jobs alike, whose keys and run times are kept once
+EXPECTED_AT_ONCE = 2000  # gangs that are told of new run times, with each view
 
 
 class ViewBuilder:
@@ -65,6 +69,11 @@ class ViewBuilder:
         self._workload: Counter[TaskKind] = Counter()  # of the live jobs
         self._holders: dict[str, RunningGang] = {}
         self._repairs: dict[str, Repair] = {}
+        self._alike: dict[str, Keys] = {}  # of the live jobs; equal ones are one object
+        self._kinds: dict[Keys, Keys] = {}
+        self._run_times: dict[tuple[Keys, int], RunTimes | None] = {}  # by their keys and their timeouts
+        self._lessons = 0  # up to which `_run_times` are
+        self._to_tell: dict[str, None] = {}  # gangs that may not have the newest run times
         self._changed_jobs: dict[str, None] = {}  # jobs whose tasks or fence changed since the newest view
         #: Ids of jobs and nodes that are not in the view as they should be, each with the exception.
         self.faults: dict[str, Exception] = {}
@@ -76,6 +85,8 @@ class ViewBuilder:
         self._gangs, self._demand, self._avoided = {}, {}, Counter()
         self._live, self._workload = {}, Counter()
         self._holders, self._repairs, self.faults = {}, {}, {}
+        self._alike, self._kinds, self._run_times, self._to_tell = {}, {}, {}, {}
+        self._lessons = state.lessons
         live = [job.id for job in state.jobs.values() if not job.state.is_final]
         self._changed_jobs = dict.fromkeys(live)
         for first in range(0, len(live), JOBS_AT_ONCE):
@@ -119,6 +130,7 @@ class ViewBuilder:
 
     def view(self, state: ClusterState) -> View:
         self._refresh_holders(state)
+        self._refresh_run_times(state)
         return View(
             revision=state.revision,
             nodes=self.shared_nodes().with_load_of(self.nodes),
@@ -336,7 +348,7 @@ class ViewBuilder:
         job = state.jobs.get(job_id)
         if job is None or job.state.is_final:
             return
-        if gang := running_gang(state, job):
+        if gang := running_gang(state, job, self._run_times_of(state, job)):
             self._holders[job_id] = gang
         again = restarts_in_place(job) and _is_known(state, job)
         if job_id not in state.fences and (again or rejoins_in_place(job)):
@@ -351,6 +363,41 @@ class ViewBuilder:
                 stood=_stood(state, job),
             )
 
+    def _refresh_run_times(self, state: ClusterState) -> None:
+        """Tell gangs what was learned since they were made: some with each view, those first that have waited for it
+        for longest."""
+        if state.lessons != self._lessons and not self._to_tell:
+            self._lessons, self._run_times = state.lessons, {}
+            self._to_tell = dict.fromkeys([*self._gangs, *self._holders])
+        for job_id in list(islice(self._to_tell, EXPECTED_AT_ONCE)):
+            del self._to_tell[job_id]
+            gang, holder = self._gangs.get(job_id), self._holders.get(job_id)
+            if gang is None and holder is None:
+                continue
+            job = state.jobs[job_id]
+            found = self._run_times_of(state, job)
+            if gang is not None:
+                self._gangs[job_id] = with_run_times(gang, found)
+            if holder is not None and not job.frozen:
+                self._holders[job_id] = replace(holder, run_times=found)
+
+    def _run_times_of(self, state: ClusterState, job: Job) -> RunTimes | None:
+        """Return the run times of jobs like this one, as far as they were looked up since anything was learned."""
+        if not state.run_histories:
+            return None
+        alike = self._alike.get(job.id)
+        if alike is None:
+            keys = keys_of(job)
+            alike = self._alike[job.id] = self._kinds.setdefault(keys, keys)
+            if len(self._kinds) > MAX_KINDS:
+                self._kinds.clear()
+        key = (alike, job.spec.timeout_ms)
+        if key not in self._run_times:
+            if len(self._run_times) > MAX_KINDS:
+                self._run_times.clear()
+            self._run_times[key] = predict(state.run_histories, alike, job.spec.timeout_ms)
+        return self._run_times[key]
+
     def _refresh_gangs(self, state: ClusterState, job_ids: Iterable[str]) -> None:
         for job_id in job_ids:
             self.faults.pop(job_id, None)
@@ -360,7 +407,8 @@ class ViewBuilder:
                 if job_id in state.pending:
                     job = state.jobs[job_id]
                     running = job.state is JobState.RUNNING
-                    self._add_gang(pending_gang(job, state.tasks_of(job) if running else ()))
+                    tasks = state.tasks_of(job) if running else ()
+                    self._add_gang(pending_gang(job, tasks, self._run_times_of(state, job)))
             except Exception as error:
                 self._gangs.pop(job_id, None)
                 self.faults[job_id] = error
@@ -368,6 +416,7 @@ class ViewBuilder:
     def _count_workload(self, job: Job | None, job_id: str) -> None:
         """Count the job in the workload once, as long as it lives."""
         if job is None or job.state.is_final:
+            self._alike.pop(job_id, None)
             self._workload.subtract(self._live.pop(job_id, {}))
         elif job_id not in self._live:
             self._live[job_id] = _KINDS(job.spec.groups)

@@ -15,6 +15,7 @@ from gosched.core.records.job import Job, JobIntent, JobState
 from gosched.core.records.task import Task, TaskState
 from gosched.core.replace import quickly_made
 from gosched.core.resources import AmountMap, Resources
+from gosched.core.run_times import RunTimes
 from gosched.core.sharing import Amounts, add_to, as_map, charge_of
 from gosched.core.spec.job_spec import group_of
 from gosched.core.spec.policies import RetryCause
@@ -56,7 +57,6 @@ class RunningGang:
     #: Ranks of elastic tasks beyond the floors, in the order in which they may be evicted alone.
     surplus: tuple[int, ...]
     is_preemptible: bool
-    placed_at_ms: int
     #: It is not evicted before.
     evictable_from_ms: int
     #: An eviction loses the work since then: its last checkpoint, or its start; ...
@@ -85,6 +85,20 @@ class RunningGang:
     leaving: AmountMap
     #: Whether it holds only a fence, and no place yet.
     fenced: bool
+    #: When it was placed, or will be from its fence at the latest.
+    placed_at_ms: int
+    #: Of jobs like it; None: nothing is known, or it is frozen.
+    run_times: RunTimes | None
+
+    @property
+    def median_ms(self) -> int:
+        """Return what half of the jobs like it ran no longer than; 0: not known."""
+        return self.run_times.expected_ms if self.run_times is not None else 0
+
+    @property
+    def likely_ms(self) -> int:
+        """Return what nine of ten jobs like it ran no longer than; 0: not known."""
+        return self.run_times.likely_ms if self.run_times is not None else 0
 
     def ends_ms(self, now_ms: int) -> int:
         """Return when its place will be free, later than `now_ms`.
@@ -95,15 +109,25 @@ class RunningGang:
             return now_ms + max(self.grace_ms, 1)
         end = self.end_ms
         if end <= now_ms:
-            end = now_ms + (1 if self.is_bounded else max(60_000, now_ms - end))
+            end = now_ms + 1 if self.is_bounded else _overrun_ms(end, now_ms)
         if self.until_ms:
             end = min(end, max(self.until_ms, now_ms + 1))
         return end
 
+    def likely_ends_ms(self, now_ms: int) -> int:
+        """Return the same; one of which neither a limit nor an estimate is known ends when nine of ten like it do that
+        have run for as long already."""
+        end = self.ends_ms(now_ms)
+        if end < NEVER_MS or self.run_times is None:
+            return end
+        likely = self.placed_at_ms + self.run_times.likely_after(now_ms - self.placed_at_ms)
+        return likely if likely > now_ms else _overrun_ms(likely, now_ms)
+
     def guessed_ends_ms(self, now_ms: int) -> int:
-        """Return the same, but of a gang that tells no end that it runs for as long again as it has run."""
-        known = self.ends_ms(now_ms)
-        return known if known < NEVER_MS else now_ms + max(now_ms - self.placed_at_ms, 60_000)
+        """Return the same as `likely_ends_ms`, but of a gang of which nothing is known that it runs for as long again
+        as it has run."""
+        likely = self.likely_ends_ms(now_ms)
+        return likely if likely < NEVER_MS else now_ms + max(now_ms - self.placed_at_ms, 60_000)
 
     def charge(self, ranks: tuple[int, ...] = ()) -> Amounts:
         """Return what the tasks of these ranks hold, by resource name; without ranks all tasks."""
@@ -119,8 +143,12 @@ class RunningGang:
         return 0 if self.is_cheap else max(now_ms - self.saved_at_ms, 0) * tasks
 
 
-def running_gang(state: ClusterState, job: Job) -> RunningGang | None:
-    """Return the job as a running gang; None if it holds nothing."""
+def _overrun_ms(end_ms: int, now_ms: int) -> int:
+    return now_ms + max(60_000, now_ms - end_ms)
+
+
+def running_gang(state: ClusterState, job: Job, run_times: RunTimes | None = None) -> RunningGang | None:
+    """Return the job as a running gang; None if it holds nothing. `run_times`: of jobs like it."""
     fence = state.fences.get(job.id)
     if not job.active and fence is None:
         return None
@@ -152,7 +180,6 @@ def running_gang(state: ClusterState, job: Job) -> RunningGang | None:
         holdings=tuple(holdings),
         surplus=_surplus(job, tasks),
         is_preemptible=preemption.preemptible and not fenced and may_restart(job, RetryCause.PREEMPTED),
-        placed_at_ms=placed,
         evictable_from_ms=placed + preemption.min_runtime_ms,
         saved_at_ms=max(placed, job.checkpoint_at_ms),
         is_cheap=preemption.is_cheap,
@@ -167,6 +194,8 @@ def running_gang(state: ClusterState, job: Job) -> RunningGang | None:
         is_stopping=job.intent is not JobIntent.RUN,
         leaving=_leaving(held) if job.intent is not JobIntent.RUN else (),
         fenced=fenced,
+        placed_at_ms=placed,
+        run_times=None if job.frozen else run_times,
     )
 
 

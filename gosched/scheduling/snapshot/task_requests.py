@@ -11,7 +11,9 @@ from gosched.core.primitives import StringMap
 from gosched.core.records.job import Job, JobState
 from gosched.core.records.task import Task, TaskState
 from gosched.core.replace import quickly_made
+from gosched.core.replace import replace as quickly_replaced
 from gosched.core.resources import MILLI, AmountMap, Resources
+from gosched.core.run_times import RunTimes
 from gosched.core.sharing import Amounts, add_to, as_map, charge_of
 from gosched.core.spec.job_spec import JobSpec
 from gosched.core.spec.placement_rules import (
@@ -217,10 +219,15 @@ class PendingGang:
     begin_ms: int = 0
     #: Since when it could start.
     waits_since_ms: int = 0
+    #: What half of the jobs like it ran no longer than; 0: not known.
+    median_ms: int = 0
+    #: What nine of ten jobs like it ran no longer than; 0: not known.
+    likely_ms: int = 0
 
 
-def pending_gang(job: Job, tasks: Iterable[Task] = ()) -> PendingGang:
-    """Return the job as a pending gang. `tasks`: those of a job that runs, in order of rank."""
+def pending_gang(job: Job, tasks: Iterable[Task] = (), run_times: RunTimes | None = None) -> PendingGang:
+    """Return the job as a pending gang. `tasks`: those of a job that runs, in order of rank. `run_times`: of jobs like
+    it; None: there are none."""
     spec = job.spec
     joins = job.state is JobState.RUNNING
     placed: tuple[tuple[str, str], ...] = ()
@@ -238,7 +245,7 @@ def pending_gang(job: Job, tasks: Iterable[Task] = ()) -> PendingGang:
     else:
         requests = task_requests_of(spec, job.wanted)
     sums = _sums_of(requests, job.id) if joins else _FLOOR_SUMS(spec.groups, _elastic(spec, job.wanted))
-    return PendingGang(
+    gang = PendingGang(
         job_id=job.id,
         name=spec.name,
         queue=spec.queue,
@@ -270,6 +277,14 @@ def pending_gang(job: Job, tasks: Iterable[Task] = ()) -> PendingGang:
         begin_ms=0 if job.started_at_ms else job.begin_ms,
         waits_since_ms=max(job.submitted_at_ms, job.not_before_ms),
     )
+    return gang if run_times is None else with_run_times(gang, run_times)
+
+
+def with_run_times(gang: PendingGang, run_times: RunTimes | None) -> PendingGang:
+    """Return the gang with what is known of jobs like it; None: nothing."""
+    if run_times is None:
+        return quickly_replaced(gang, median_ms=0, likely_ms=0)
+    return quickly_replaced(gang, median_ms=run_times.expected_ms, likely_ms=run_times.likely_ms)
 
 
 def floor_charge(spec: JobSpec) -> AmountMap:

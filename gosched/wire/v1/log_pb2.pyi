@@ -607,7 +607,7 @@ class SnapshotHeader(_message.Message):
     def __init__(self, schema: _Optional[int] = ..., previous: _Optional[_Union[LogEntry, _Mapping]] = ..., last: _Optional[_Union[LogEntry, _Mapping]] = ..., revision: _Optional[int] = ..., clock_ms: _Optional[int] = ..., epoch: _Optional[int] = ..., leader: _Optional[str] = ..., next_sequence: _Optional[int] = ..., records: _Optional[int] = ..., feature_level: _Optional[int] = ..., cluster_id: _Optional[str] = ..., task_key: _Optional[str] = ..., requests_from_ms: _Optional[int] = ..., lineage: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class SnapshotRecord(_message.Message):
-    __slots__ = ("node", "queue", "tenant", "master", "job", "task", "allocation", "answer", "quota", "account", "fence", "reservation", "window", "spec_part", "stored_job", "follow_up", "binding", "token", "secret", "revocation", "join_token", "joined_node", "answered", "unix_account", "configuration")
+    __slots__ = ("node", "queue", "tenant", "master", "job", "task", "allocation", "answer", "quota", "account", "fence", "reservation", "window", "spec_part", "stored_job", "follow_up", "binding", "token", "secret", "revocation", "join_token", "joined_node", "answered", "unix_account", "run_history", "configuration")
     NODE_FIELD_NUMBER: _ClassVar[int]
     QUEUE_FIELD_NUMBER: _ClassVar[int]
     TENANT_FIELD_NUMBER: _ClassVar[int]
@@ -632,6 +632,7 @@ class SnapshotRecord(_message.Message):
     JOINED_NODE_FIELD_NUMBER: _ClassVar[int]
     ANSWERED_FIELD_NUMBER: _ClassVar[int]
     UNIX_ACCOUNT_FIELD_NUMBER: _ClassVar[int]
+    RUN_HISTORY_FIELD_NUMBER: _ClassVar[int]
     CONFIGURATION_FIELD_NUMBER: _ClassVar[int]
     node: _types_pb2.Node
     queue: _types_pb2.Queue
@@ -657,8 +658,9 @@ class SnapshotRecord(_message.Message):
     joined_node: _types_pb2.JoinedNode
     answered: Answered
     unix_account: _types_pb2.UnixAccount
+    run_history: _types_pb2.RunHistory
     configuration: _types_pb2.Configuration
-    def __init__(self, node: _Optional[_Union[_types_pb2.Node, _Mapping]] = ..., queue: _Optional[_Union[_types_pb2.Queue, _Mapping]] = ..., tenant: _Optional[_Union[_types_pb2.Tenant, _Mapping]] = ..., master: _Optional[_Union[_types_pb2.Master, _Mapping]] = ..., job: _Optional[_Union[_types_pb2.Job, _Mapping]] = ..., task: _Optional[_Union[_types_pb2.Task, _Mapping]] = ..., allocation: _Optional[_Union[_types_pb2.Allocation, _Mapping]] = ..., answer: _Optional[_Union[Answer, _Mapping]] = ..., quota: _Optional[_Union[_types_pb2.Quota, _Mapping]] = ..., account: _Optional[_Union[_types_pb2.Account, _Mapping]] = ..., fence: _Optional[_Union[_types_pb2.Fence, _Mapping]] = ..., reservation: _Optional[_Union[_types_pb2.Reservation, _Mapping]] = ..., window: _Optional[_Union[_types_pb2.Window, _Mapping]] = ..., spec_part: _Optional[_Union[SpecPart, _Mapping]] = ..., stored_job: _Optional[_Union[StoredJob, _Mapping]] = ..., follow_up: _Optional[_Union[FollowUp, _Mapping]] = ..., binding: _Optional[_Union[_types_pb2.Binding, _Mapping]] = ..., token: _Optional[_Union[_types_pb2.Token, _Mapping]] = ..., secret: _Optional[_Union[_types_pb2.Secret, _Mapping]] = ..., revocation: _Optional[_Union[_types_pb2.Revocation, _Mapping]] = ..., join_token: _Optional[_Union[_types_pb2.JoinToken, _Mapping]] = ..., joined_node: _Optional[_Union[_types_pb2.JoinedNode, _Mapping]] = ..., answered: _Optional[_Union[Answered, _Mapping]] = ..., unix_account: _Optional[_Union[_types_pb2.UnixAccount, _Mapping]] = ..., configuration: _Optional[_Union[_types_pb2.Configuration, _Mapping]] = ...) -> None: ...
+    def __init__(self, node: _Optional[_Union[_types_pb2.Node, _Mapping]] = ..., queue: _Optional[_Union[_types_pb2.Queue, _Mapping]] = ..., tenant: _Optional[_Union[_types_pb2.Tenant, _Mapping]] = ..., master: _Optional[_Union[_types_pb2.Master, _Mapping]] = ..., job: _Optional[_Union[_types_pb2.Job, _Mapping]] = ..., task: _Optional[_Union[_types_pb2.Task, _Mapping]] = ..., allocation: _Optional[_Union[_types_pb2.Allocation, _Mapping]] = ..., answer: _Optional[_Union[Answer, _Mapping]] = ..., quota: _Optional[_Union[_types_pb2.Quota, _Mapping]] = ..., account: _Optional[_Union[_types_pb2.Account, _Mapping]] = ..., fence: _Optional[_Union[_types_pb2.Fence, _Mapping]] = ..., reservation: _Optional[_Union[_types_pb2.Reservation, _Mapping]] = ..., window: _Optional[_Union[_types_pb2.Window, _Mapping]] = ..., spec_part: _Optional[_Union[SpecPart, _Mapping]] = ..., stored_job: _Optional[_Union[StoredJob, _Mapping]] = ..., follow_up: _Optional[_Union[FollowUp, _Mapping]] = ..., binding: _Optional[_Union[_types_pb2.Binding, _Mapping]] = ..., token: _Optional[_Union[_types_pb2.Token, _Mapping]] = ..., secret: _Optional[_Union[_types_pb2.Secret, _Mapping]] = ..., revocation: _Optional[_Union[_types_pb2.Revocation, _Mapping]] = ..., join_token: _Optional[_Union[_types_pb2.JoinToken, _Mapping]] = ..., joined_node: _Optional[_Union[_types_pb2.JoinedNode, _Mapping]] = ..., answered: _Optional[_Union[Answered, _Mapping]] = ..., unix_account: _Optional[_Union[_types_pb2.UnixAccount, _Mapping]] = ..., run_history: _Optional[_Union[_types_pb2.RunHistory, _Mapping]] = ..., configuration: _Optional[_Union[_types_pb2.Configuration, _Mapping]] = ...) -> None: ...
 
 class SpecPart(_message.Message):
     __slots__ = ("group", "labels", "array", "after")

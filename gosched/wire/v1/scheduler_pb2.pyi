@@ -82,7 +82,7 @@ class PlanJobResponse(_message.Message):
     def __init__(self, jobs: _Optional[_Iterable[_Union[PlannedJob, _Mapping]]] = ..., moved: _Optional[_Iterable[_Union[MovedStart, _Mapping]]] = ..., revision: _Optional[int] = ...) -> None: ...
 
 class PlannedJob(_message.Message):
-    __slots__ = ("name", "outcome", "nodes", "victims", "start_ms", "explanation", "warnings")
+    __slots__ = ("name", "outcome", "nodes", "victims", "start_ms", "explanation", "warnings", "expected_end_ms", "likely_end_ms")
     NAME_FIELD_NUMBER: _ClassVar[int]
     OUTCOME_FIELD_NUMBER: _ClassVar[int]
     NODES_FIELD_NUMBER: _ClassVar[int]
@@ -90,6 +90,8 @@ class PlannedJob(_message.Message):
     START_MS_FIELD_NUMBER: _ClassVar[int]
     EXPLANATION_FIELD_NUMBER: _ClassVar[int]
     WARNINGS_FIELD_NUMBER: _ClassVar[int]
+    EXPECTED_END_MS_FIELD_NUMBER: _ClassVar[int]
+    LIKELY_END_MS_FIELD_NUMBER: _ClassVar[int]
     name: str
     outcome: str
     nodes: _containers.RepeatedCompositeFieldContainer[NodeTasks]
@@ -97,7 +99,9 @@ class PlannedJob(_message.Message):
     start_ms: int
     explanation: JobExplanation
     warnings: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, name: _Optional[str] = ..., outcome: _Optional[str] = ..., nodes: _Optional[_Iterable[_Union[NodeTasks, _Mapping]]] = ..., victims: _Optional[_Iterable[_Union[Victim, _Mapping]]] = ..., start_ms: _Optional[int] = ..., explanation: _Optional[_Union[JobExplanation, _Mapping]] = ..., warnings: _Optional[_Iterable[str]] = ...) -> None: ...
+    expected_end_ms: int
+    likely_end_ms: int
+    def __init__(self, name: _Optional[str] = ..., outcome: _Optional[str] = ..., nodes: _Optional[_Iterable[_Union[NodeTasks, _Mapping]]] = ..., victims: _Optional[_Iterable[_Union[Victim, _Mapping]]] = ..., start_ms: _Optional[int] = ..., explanation: _Optional[_Union[JobExplanation, _Mapping]] = ..., warnings: _Optional[_Iterable[str]] = ..., expected_end_ms: _Optional[int] = ..., likely_end_ms: _Optional[int] = ...) -> None: ...
 
 class Victim(_message.Message):
     __slots__ = ("job_id", "name", "tasks", "whole", "cause", "lost_ms")
@@ -309,18 +313,22 @@ class GetJobRequest(_message.Message):
     def __init__(self, job: _Optional[str] = ...) -> None: ...
 
 class JobView(_message.Message):
-    __slots__ = ("job", "tasks", "explanation", "revision", "failed_elements")
+    __slots__ = ("job", "tasks", "explanation", "revision", "failed_elements", "expected_end_ms", "likely_end_ms")
     JOB_FIELD_NUMBER: _ClassVar[int]
     TASKS_FIELD_NUMBER: _ClassVar[int]
     EXPLANATION_FIELD_NUMBER: _ClassVar[int]
     REVISION_FIELD_NUMBER: _ClassVar[int]
     FAILED_ELEMENTS_FIELD_NUMBER: _ClassVar[int]
+    EXPECTED_END_MS_FIELD_NUMBER: _ClassVar[int]
+    LIKELY_END_MS_FIELD_NUMBER: _ClassVar[int]
     job: _types_pb2.Job
     tasks: _containers.RepeatedCompositeFieldContainer[_types_pb2.Task]
     explanation: Explanation
     revision: int
     failed_elements: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, job: _Optional[_Union[_types_pb2.Job, _Mapping]] = ..., tasks: _Optional[_Iterable[_Union[_types_pb2.Task, _Mapping]]] = ..., explanation: _Optional[_Union[Explanation, _Mapping]] = ..., revision: _Optional[int] = ..., failed_elements: _Optional[_Iterable[str]] = ...) -> None: ...
+    expected_end_ms: int
+    likely_end_ms: int
+    def __init__(self, job: _Optional[_Union[_types_pb2.Job, _Mapping]] = ..., tasks: _Optional[_Iterable[_Union[_types_pb2.Task, _Mapping]]] = ..., explanation: _Optional[_Union[Explanation, _Mapping]] = ..., revision: _Optional[int] = ..., failed_elements: _Optional[_Iterable[str]] = ..., expected_end_ms: _Optional[int] = ..., likely_end_ms: _Optional[int] = ...) -> None: ...
 
 class Explanation(_message.Message):
     __slots__ = ("code", "message")
@@ -331,7 +339,7 @@ class Explanation(_message.Message):
     def __init__(self, code: _Optional[str] = ..., message: _Optional[str] = ...) -> None: ...
 
 class JobExplanation(_message.Message):
-    __slots__ = ("job", "code", "message", "position", "limit", "refused", "nearest", "nodes", "queue", "revision", "start_ms", "start_from", "holders", "change", "victims")
+    __slots__ = ("job", "code", "message", "position", "limit", "refused", "nearest", "nodes", "queue", "revision", "start_ms", "start_from", "holders", "change", "victims", "expected_end_ms", "likely_end_ms")
     JOB_FIELD_NUMBER: _ClassVar[int]
     CODE_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
@@ -347,6 +355,8 @@ class JobExplanation(_message.Message):
     HOLDERS_FIELD_NUMBER: _ClassVar[int]
     CHANGE_FIELD_NUMBER: _ClassVar[int]
     VICTIMS_FIELD_NUMBER: _ClassVar[int]
+    EXPECTED_END_MS_FIELD_NUMBER: _ClassVar[int]
+    LIKELY_END_MS_FIELD_NUMBER: _ClassVar[int]
     job: _types_pb2.Job
     code: str
     message: str
@@ -362,7 +372,9 @@ class JobExplanation(_message.Message):
     holders: _containers.RepeatedCompositeFieldContainer[Holder]
     change: str
     victims: _containers.RepeatedCompositeFieldContainer[Victim]
-    def __init__(self, job: _Optional[_Union[_types_pb2.Job, _Mapping]] = ..., code: _Optional[str] = ..., message: _Optional[str] = ..., position: _Optional[int] = ..., limit: _Optional[str] = ..., refused: _Optional[_Iterable[_Union[Refused, _Mapping]]] = ..., nearest: _Optional[str] = ..., nodes: _Optional[_Iterable[_Union[NodeTasks, _Mapping]]] = ..., queue: _Optional[_Union[QueueStatus, _Mapping]] = ..., revision: _Optional[int] = ..., start_ms: _Optional[int] = ..., start_from: _Optional[str] = ..., holders: _Optional[_Iterable[_Union[Holder, _Mapping]]] = ..., change: _Optional[str] = ..., victims: _Optional[_Iterable[_Union[Victim, _Mapping]]] = ...) -> None: ...
+    expected_end_ms: int
+    likely_end_ms: int
+    def __init__(self, job: _Optional[_Union[_types_pb2.Job, _Mapping]] = ..., code: _Optional[str] = ..., message: _Optional[str] = ..., position: _Optional[int] = ..., limit: _Optional[str] = ..., refused: _Optional[_Iterable[_Union[Refused, _Mapping]]] = ..., nearest: _Optional[str] = ..., nodes: _Optional[_Iterable[_Union[NodeTasks, _Mapping]]] = ..., queue: _Optional[_Union[QueueStatus, _Mapping]] = ..., revision: _Optional[int] = ..., start_ms: _Optional[int] = ..., start_from: _Optional[str] = ..., holders: _Optional[_Iterable[_Union[Holder, _Mapping]]] = ..., change: _Optional[str] = ..., victims: _Optional[_Iterable[_Union[Victim, _Mapping]]] = ..., expected_end_ms: _Optional[int] = ..., likely_end_ms: _Optional[int] = ...) -> None: ...
 
 class ListWaitsRequest(_message.Message):
     __slots__ = ("jobs",)

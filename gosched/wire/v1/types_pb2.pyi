@@ -764,7 +764,7 @@ class Children(_message.Message):
     def __init__(self, made: _Optional[int] = ..., live: _Optional[int] = ..., succeeded: _Optional[int] = ..., failed: _Optional[int] = ..., cancelled: _Optional[int] = ..., next_run_at_ms: _Optional[int] = ...) -> None: ...
 
 class Job(_message.Message):
-    __slots__ = ("id", "spec", "state", "intent", "reason", "detail", "sequence", "attempt", "restarts", "active", "running", "succeeded", "failed", "submitted_at_ms", "not_before_ms", "started_at_ms", "ended_at_ms", "exit_code", "unplaced", "parent", "element", "children", "held", "waits_for", "placed_at_ms", "checkpoint_at_ms", "until_ms", "preemptions", "deadline_missed", "deadline_promised", "evicted_for", "frozen", "spent", "user", "authenticated", "traceparent", "port", "scaled_to", "end_known_at_ms", "failed_at_ms", "member_restarts", "member_failed_at_ms", "lost_at_ms")
+    __slots__ = ("id", "spec", "state", "intent", "reason", "detail", "sequence", "attempt", "restarts", "active", "running", "succeeded", "failed", "submitted_at_ms", "not_before_ms", "started_at_ms", "ended_at_ms", "exit_code", "unplaced", "parent", "element", "children", "held", "waits_for", "placed_at_ms", "checkpoint_at_ms", "until_ms", "preemptions", "deadline_missed", "deadline_promised", "evicted_for", "frozen", "spent", "user", "authenticated", "traceparent", "port", "scaled_to", "end_known_at_ms", "failed_at_ms", "member_restarts", "member_failed_at_ms", "lost_at_ms", "likely_ms")
     ID_FIELD_NUMBER: _ClassVar[int]
     SPEC_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
@@ -808,6 +808,7 @@ class Job(_message.Message):
     MEMBER_RESTARTS_FIELD_NUMBER: _ClassVar[int]
     MEMBER_FAILED_AT_MS_FIELD_NUMBER: _ClassVar[int]
     LOST_AT_MS_FIELD_NUMBER: _ClassVar[int]
+    LIKELY_MS_FIELD_NUMBER: _ClassVar[int]
     id: str
     spec: JobSpec
     state: JobState
@@ -851,7 +852,8 @@ class Job(_message.Message):
     member_restarts: int
     member_failed_at_ms: int
     lost_at_ms: int
-    def __init__(self, id: _Optional[str] = ..., spec: _Optional[_Union[JobSpec, _Mapping]] = ..., state: _Optional[_Union[JobState, str]] = ..., intent: _Optional[_Union[JobIntent, str]] = ..., reason: _Optional[str] = ..., detail: _Optional[str] = ..., sequence: _Optional[int] = ..., attempt: _Optional[int] = ..., restarts: _Optional[int] = ..., active: _Optional[int] = ..., running: _Optional[int] = ..., succeeded: _Optional[int] = ..., failed: _Optional[int] = ..., submitted_at_ms: _Optional[int] = ..., not_before_ms: _Optional[int] = ..., started_at_ms: _Optional[int] = ..., ended_at_ms: _Optional[int] = ..., exit_code: _Optional[int] = ..., unplaced: _Optional[int] = ..., parent: _Optional[str] = ..., element: _Optional[int] = ..., children: _Optional[_Union[Children, _Mapping]] = ..., held: bool = ..., waits_for: _Optional[_Iterable[_Union[Dependency, _Mapping]]] = ..., placed_at_ms: _Optional[int] = ..., checkpoint_at_ms: _Optional[int] = ..., until_ms: _Optional[int] = ..., preemptions: _Optional[int] = ..., deadline_missed: bool = ..., deadline_promised: bool = ..., evicted_for: _Optional[_Iterable[str]] = ..., frozen: bool = ..., spent: _Optional[_Union[Spent, _Mapping]] = ..., user: _Optional[str] = ..., authenticated: bool = ..., traceparent: _Optional[str] = ..., port: _Optional[int] = ..., scaled_to: _Optional[int] = ..., end_known_at_ms: _Optional[int] = ..., failed_at_ms: _Optional[int] = ..., member_restarts: _Optional[int] = ..., member_failed_at_ms: _Optional[int] = ..., lost_at_ms: _Optional[int] = ...) -> None: ...
+    likely_ms: int
+    def __init__(self, id: _Optional[str] = ..., spec: _Optional[_Union[JobSpec, _Mapping]] = ..., state: _Optional[_Union[JobState, str]] = ..., intent: _Optional[_Union[JobIntent, str]] = ..., reason: _Optional[str] = ..., detail: _Optional[str] = ..., sequence: _Optional[int] = ..., attempt: _Optional[int] = ..., restarts: _Optional[int] = ..., active: _Optional[int] = ..., running: _Optional[int] = ..., succeeded: _Optional[int] = ..., failed: _Optional[int] = ..., submitted_at_ms: _Optional[int] = ..., not_before_ms: _Optional[int] = ..., started_at_ms: _Optional[int] = ..., ended_at_ms: _Optional[int] = ..., exit_code: _Optional[int] = ..., unplaced: _Optional[int] = ..., parent: _Optional[str] = ..., element: _Optional[int] = ..., children: _Optional[_Union[Children, _Mapping]] = ..., held: bool = ..., waits_for: _Optional[_Iterable[_Union[Dependency, _Mapping]]] = ..., placed_at_ms: _Optional[int] = ..., checkpoint_at_ms: _Optional[int] = ..., until_ms: _Optional[int] = ..., preemptions: _Optional[int] = ..., deadline_missed: bool = ..., deadline_promised: bool = ..., evicted_for: _Optional[_Iterable[str]] = ..., frozen: bool = ..., spent: _Optional[_Union[Spent, _Mapping]] = ..., user: _Optional[str] = ..., authenticated: bool = ..., traceparent: _Optional[str] = ..., port: _Optional[int] = ..., scaled_to: _Optional[int] = ..., end_known_at_ms: _Optional[int] = ..., failed_at_ms: _Optional[int] = ..., member_restarts: _Optional[int] = ..., member_failed_at_ms: _Optional[int] = ..., lost_at_ms: _Optional[int] = ..., likely_ms: _Optional[int] = ...) -> None: ...
 
 class Task(_message.Message):
     __slots__ = ("id", "job_id", "group", "index", "rank", "state", "attempt", "allocation_id", "node_id", "gpus", "reason", "detail", "placed_at_ms", "started_at_ms", "ended_at_ms", "exit_code", "cpus", "moves", "usage")
@@ -986,7 +988,7 @@ class Share(_message.Message):
     def __init__(self, group: _Optional[str] = ..., node_id: _Optional[str] = ..., count: _Optional[int] = ...) -> None: ...
 
 class Reservation(_message.Message):
-    __slots__ = ("job_id", "attempt", "start_ms", "end_ms", "shares", "for_deadline", "made_at_ms", "standing")
+    __slots__ = ("job_id", "attempt", "start_ms", "end_ms", "shares", "for_deadline", "made_at_ms", "standing", "learned")
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     START_MS_FIELD_NUMBER: _ClassVar[int]
@@ -995,6 +997,7 @@ class Reservation(_message.Message):
     FOR_DEADLINE_FIELD_NUMBER: _ClassVar[int]
     MADE_AT_MS_FIELD_NUMBER: _ClassVar[int]
     STANDING_FIELD_NUMBER: _ClassVar[int]
+    LEARNED_FIELD_NUMBER: _ClassVar[int]
     job_id: str
     attempt: int
     start_ms: int
@@ -1003,7 +1006,8 @@ class Reservation(_message.Message):
     for_deadline: bool
     made_at_ms: int
     standing: bool
-    def __init__(self, job_id: _Optional[str] = ..., attempt: _Optional[int] = ..., start_ms: _Optional[int] = ..., end_ms: _Optional[int] = ..., shares: _Optional[_Iterable[_Union[Share, _Mapping]]] = ..., for_deadline: bool = ..., made_at_ms: _Optional[int] = ..., standing: bool = ...) -> None: ...
+    learned: bool
+    def __init__(self, job_id: _Optional[str] = ..., attempt: _Optional[int] = ..., start_ms: _Optional[int] = ..., end_ms: _Optional[int] = ..., shares: _Optional[_Iterable[_Union[Share, _Mapping]]] = ..., for_deadline: bool = ..., made_at_ms: _Optional[int] = ..., standing: bool = ..., learned: bool = ...) -> None: ...
 
 class Window(_message.Message):
     __slots__ = ("name", "start_ms", "end_ms", "nodes", "queues", "tenants", "reason")
@@ -1105,6 +1109,16 @@ class UnixAccount(_message.Message):
     user: str
     number: int
     def __init__(self, tenant: _Optional[str] = ..., user: _Optional[str] = ..., number: _Optional[int] = ...) -> None: ...
+
+class RunHistory(_message.Message):
+    __slots__ = ("key", "run_ms", "rank_milli")
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    RUN_MS_FIELD_NUMBER: _ClassVar[int]
+    RANK_MILLI_FIELD_NUMBER: _ClassVar[int]
+    key: str
+    run_ms: _containers.RepeatedScalarFieldContainer[int]
+    rank_milli: int
+    def __init__(self, key: _Optional[str] = ..., run_ms: _Optional[_Iterable[int]] = ..., rank_milli: _Optional[int] = ...) -> None: ...
 
 class Revocation(_message.Message):
     __slots__ = ("certificate", "holder", "role", "reason", "by", "at_ms", "ends_at_ms")
