@@ -32,7 +32,7 @@ def refused(job: Any) -> str:
 def test_every_job_that_is_written_is_valid() -> None:
     seen: Counter[str] = Counter()
 
-    @settings(max_examples=40, deadline=None, derandomize=True, database=None)
+    @settings(max_examples=100, deadline=None, derandomize=True, database=None)
     @given(specs())
     def valid(job: JobSpec) -> None:
         if check_job(job, NEWEST_LEVEL) is None:

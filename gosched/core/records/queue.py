@@ -40,7 +40,7 @@ class Queue:
     type: QueueType = QueueType.FIFO
     #: Its part, against its siblings, of what is not guaranteed; above 0.
     weight: int = 1
-    #: Guarantee of a CAPACITY queue, in percent of its parent's share; 0: see `guaranteed`.
+    #: Guarantee of a CAPACITY queue, in percent of its parent's; 0: see `guaranteed`.
     capacity_pct: int = 0
     #: What it may hold at most, in percent of what its parent may hold.
     max_pct: int = 100
