@@ -23,9 +23,9 @@ NODES = """
         ("", "job RESERVED"),
         ("timeout=20m", "job b"),
         ("timeout=21m", "job RESERVED"),
-        ("yields estimate=19m", "job b until=20m"),
+        ("yields cheap", "job b until=20m"),
     ],
-    ids=["it tells no end", "it ends before", "it ends later", "it is expected to end before"],
+    ids=["it tells no end", "it ends before", "it ends later", "it loses little by going"],
 )
 def test_what_may_start_on_nodes_that_are_kept(job: str, expected: str) -> None:
     """`run` has run for 20 minutes: that it does so again is the guess."""

@@ -113,12 +113,6 @@ class JobSpec:
         return self.timeout_ms or self.estimate_ms
 
     @property
-    def expected_ms(self) -> int:
-        """Return how long an attempt is expected to run: the estimate, the timeout at most; 0: unknown."""
-        known = [span_ms for span_ms in (self.estimate_ms, self.timeout_ms) if span_ms]
-        return min(known, default=0)
-
-    @property
     def eviction_ms(self) -> int:
         """Return how long it takes at most from the order to stop until its last task has ended."""
         rules = self.preemption

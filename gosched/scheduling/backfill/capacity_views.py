@@ -106,9 +106,8 @@ class CapacityViews:
         )
 
     def backfill_view(self, gang: PendingGang) -> CapacityView | None:
-        """Return the view in which a gang that yields may start if it ends before the first reserved start or window
-        that comes after its expected end, or, where an eviction costs it little, after now; None: that would be too
-        soon, it has no expected end, or nothing is gained by it."""
+        """Return the view in which a gang that loses little by an eviction may start until the first reserved start or
+        window that is not too near; None: there is none, or the gang is no such gang."""
         reserved_starts = self._reserved_starts
         if not (reserved_starts.all or reserved_starts.windows) or not self._yields(gang):
             return None
@@ -124,14 +123,12 @@ class CapacityViews:
 
     def _yields(self, gang: PendingGang) -> bool:
         """Return whether the gang may start where a reserved start would evict it."""
-        is_willing = gang.is_preemptible and not gang.joins and (gang.is_cheap or gang.expected_ms > 0)
+        is_willing = gang.is_preemptible and gang.is_cheap and not gang.joins
         return is_willing and not self._reserved_starts.is_evictor(gang.job_id)
 
     def _yields_from_ms(self, gang: PendingGang) -> int:
-        """Return from when on an eviction costs a gang that starts now little: it has ended, or saved something."""
-        if gang.is_cheap:
-            return self._now_ms + max(MIN_BACKFILL_MS, 2 * gang.grace_ms)
-        return self._now_ms + gang.expected_ms + gang.grace_ms
+        """Return until when a gang that starts now should run at least."""
+        return self._now_ms + max(MIN_BACKFILL_MS, 2 * gang.grace_ms)
 
     def avoiding_reserved_nodes(self, gang: PendingGang, wait_ms: int) -> RestrictedCapacity:
         """Return the capacity of now without the nodes of reservations and windows that the gang has to respect if it

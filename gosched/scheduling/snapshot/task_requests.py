@@ -209,8 +209,6 @@ class PendingGang:
     grace_ms: int = 0
     #: ... and whether little is lost by it.
     is_cheap: bool = False
-    #: How long it is expected to run: the estimate, else the timeout; 0: unknown.
-    expected_ms: int = 0
     #: Ids of the jobs for which it was evicted; they are not evicted for it in turn.
     evicted_for: tuple[str, ...] = ()
     #: Whether the job was admitted with the promise to meet its deadline.
@@ -271,7 +269,6 @@ def pending_gang(job: Job, tasks: Iterable[Task] = (), run_times: RunTimes | Non
         is_preemptible=spec.preemption.preemptible and may_restart(job, RetryCause.PREEMPTED),
         grace_ms=spec.eviction_ms,
         is_cheap=spec.preemption.is_cheap,
-        expected_ms=spec.expected_ms,
         evicted_for=job.evicted_for,
         deadline_promised=job.deadline_promised,
         begin_ms=0 if job.started_at_ms else job.begin_ms,

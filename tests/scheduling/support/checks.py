@@ -256,17 +256,15 @@ def is_for(window: Window, job: Job) -> bool:
 
 
 def may_borrow(state: ClusterState, job: Job) -> int:
-    """From when on the job may be told to go, if it gets room that is promised to others: it is expected to have ended
-    by then, or it saves its work; 0: it gets no such room. One with a promise of its own has no need to."""
+    """From when on the job may be told to go, if it gets room that is promised to others, since it loses little; 0: it
+    gets no such room. One with a promise of its own has no need to."""
     spec, rules = job.spec, job.spec.preemption
-    yields = rules.preemptible and spec.retry.max_restarts > 0
-    saves = rules.cheap or bool(rules.checkpoint_signal)
-    runs = min([ms for ms in (spec.estimate_ms, spec.timeout_ms) if ms], default=0)
-    end = state.clock_ms + (max(60_000, 2 * spec.eviction_ms) if saves else runs + spec.eviction_ms)
+    yields = rules.preemptible and spec.retry.max_restarts > 0 and (rules.cheap or rules.checkpoint_signal > 0)
+    end = state.clock_ms + max(60_000, 2 * spec.eviction_ms)
     starts = [reservation.start_ms for reservation in state.reservations.values()]
     starts += [window.start_ms for window in state.windows.values()]
     needs_to = job.state is JobState.PENDING and job.id not in state.reservations
-    return end if yields and (saves or runs) and needs_to and max(starts, default=0) >= end else 0
+    return end if yields and needs_to and max(starts, default=0) >= end else 0
 
 
 def sum_in_best_domain(driver: Driver, job: Job, end: int) -> int:
