@@ -48,14 +48,15 @@ def schedule(view: View, policy: Policy, now_ms: int, seed: int, stumble: Stumbl
             if pending.job_id not in reservations:
                 waiting.append(pending)
                 continue
-            usage.take(pending, dict(pending.charge))
             if reserved := reservations[pending.job_id]:
                 plan.explanations[pending.job_id] = explanation.reserved(explainer.of(pending), reserved.reservation)
+            else:
+                usage.take(pending, dict(pending.charge))
         except Exception as error:
             stumble(Suspect(Kind.JOB, pending.job_id), error)
 
     for lines in bands(view.queues, waiting, policy, plugins, now_ms):
-        order = DrfOrder(lines, view.total, usage.claims, usage.used)
+        order = DrfOrder(lines, view.total, usage.claims, usage.used, state.may_hold)
         while (gang := order.next()) is not None:
             charge: Amounts | None = None
             try:
@@ -66,7 +67,7 @@ def schedule(view: View, policy: Policy, now_ms: int, seed: int, stumble: Stumbl
                     charge = placed_charge(gang, placement)
                 else:
                     plan.explanations[gang.job_id] = why = waits.wait(gang, shape)
-                    if why.start_ms:  # a reserved start counts like one now
+                    if why.start_ms:  # so that not all starts that a cycle reserves are one queue's
                         charge = dict(gang.charge)
             except Exception as error:
                 charge = None

@@ -49,6 +49,7 @@ class CycleState:
         now_ms, seed = plan.planned_at_ms, plan.seed
         self.limits = limits = QueueLimits(view)
         plain = FreeCapacity(view.nodes)
+        self.may_hold = plain.may_hold
         self.feasibility = feasibility = Feasibility(view, policy, plain, plugins)
         self.explainer = Explainer(plain, feasibility)
         occupants = Occupants(view)
@@ -72,7 +73,21 @@ class CycleState:
         self.wait_explainer = WaitExplainer(self.explainer, views, starts, limits, self.start_now)
         shape_of = partial(limits.shape, plugins=plugins)
         self.node_keeper = NodeKeeper(
-            view, policy, plan, plain, occupants, feasibility, limits, starts, views, self.starter, shape_of
+            view,
+            policy,
+            plan,
+            plain,
+            occupants,
+            feasibility,
+            limits,
+            budget,
+            starts,
+            views,
+            self.earliest_start,
+            self.reserver,
+            self.starter,
+            shape_of,
+            stumble,
         )
         self.waits = Waits(
             policy, plan, self.wait_explainer, self.reserver, self.node_keeper, views, limits, victim_search, budget

@@ -32,9 +32,9 @@ def current_reservations(view: View, policy: Policy, plan: Plan) -> tuple[list[R
         gang = gangs.get(reservation.job_id)
         if gang is None or gang.joins or gang.attempt != reservation.attempt:
             continue  # the state machine forgets it
-        if not reservation.for_deadline:
-            places -= 1
-        if places < 0 and not reservation.for_deadline:
+        counts = not (reservation.for_deadline or reservation.standing)
+        places -= counts
+        if places < 0 and counts:
             plan.withdraw(reservation.job_id)
         else:
             found.append(ReservedStart(gang, reservation))
@@ -76,8 +76,7 @@ class ReservationKeeper:
         started: dict[str, ReservedStart | None] = {}
         timed, standing = current_reservations(self._view, self._policy, self._plan)
         self._reserved_starts.add_all(timed)
-        kept = self._node_keeper.keep(standing)
-        self._reserver.made += len(kept)
+        self._node_keeper.hold(standing)
         waiting = self._replanner.fit_together(timed)
         number = 0
         while number < len(waiting):
@@ -90,6 +89,7 @@ class ReservationKeeper:
         self._improve(waiting)
         for reserved in waiting:
             self._reserver.count(reserved)
+        kept = self._node_keeper.keep(standing)
         return {**kept, **started, **{reserved.gang.job_id: reserved for reserved in waiting}}
 
     def _keep(

@@ -37,6 +37,7 @@ STAMPED: dict[str, tuple[tuple[str, ...], ...]] = {
         ("failed_at_ms",),
         ("lost_at_ms",),
         ("member_failed_at_ms",),
+        ("requeued_at_ms",),
         ("placed_at_ms", "until_ms"),
         ("checkpoint_at_ms",),
     ),

@@ -341,6 +341,7 @@ def _next_attempt(state: ClusterState, events: list[Event], job: Job) -> None:
         lost_at_ms=0,
         member_failed_at_ms=0,
         likely_ms=0,
+        requeued_at_ms=state.clock_ms if state.feature_level >= FeatureLevel.BOUNDED else 0,
     )
     change_job(state, events, job, waiting)
 

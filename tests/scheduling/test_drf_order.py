@@ -124,6 +124,14 @@ def test_who_needs_what_there_is_not_comes_last() -> None:
     assert placed_in_turn(lines, {"cpu": 1}) == ["b1", "a1"]
 
 
+def test_a_head_that_may_not_start_does_not_count() -> None:
+    lines = [line("a", [{"cpu": 50}, {"cpu": 10}]), line("b", [{"cpu": 20}] * 2)]
+    order = DrfOrder(lines, {"cpu": 100}, {}, {}, lambda gang: gang.name != "a1")
+    assert order.next() == Gang("a1", (("cpu", 50),))
+    order.passed()
+    assert order.next() == Gang("a2", (("cpu", 10),))
+
+
 def test_gangs_that_ask_for_nothing_add_nothing() -> None:
     lines = [line("a", [{}, {"cpu": 1}]), line("b", [{"cpu": 1}])]
     assert placed_in_turn(lines, {"cpu": 9}) == ["a1", "a2", "b1"]
@@ -355,7 +363,7 @@ def first_come_first_among_equals(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def last_gang_first(monkeypatch: pytest.MonkeyPatch) -> None:
     stand = module._Node.set_gangs
-    monkeypatch.setattr(module._Node, "set_gangs", lambda node, gangs: stand(node, gangs[::-1]))
+    monkeypatch.setattr(module._Node, "set_gangs", lambda node, gangs, may_start: stand(node, gangs[::-1], may_start))
 
 
 @pytest.mark.parametrize(

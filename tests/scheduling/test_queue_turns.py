@@ -6,7 +6,6 @@ import random
 from collections.abc import Callable
 from fractions import Fraction
 
-import numpy as np
 import pytest
 
 from gosched.scheduling.preemption import queue_turns as module
@@ -35,7 +34,7 @@ def drawn(seed: int) -> tuple[dict[Path, Giver], Drawn]:
         if not any(leaf[: len(path)] == path for leaf in leaves):
             continue
         cpu, memory, storage, gpu = [sum(column) for column in zip((0, 0, 0, 0), *inside, strict=True)]
-        units = iter([Unit(np.array([number]), amounts) for number, amounts in enumerate(gives.get(path, []))])
+        units = iter([Unit([number], amounts) for number, amounts in enumerate(gives.get(path, []))])
         guaranteed = draw.choice([(0, 0, 0, 0), (500, 8 << 30, 0, 100), (0, 0, 0, 100)])
         givers[path] = Giver(
             path=path,

@@ -351,6 +351,30 @@ def test_resources_of_several_kinds(table: str) -> None:
     check(table)
 
 
+def test_a_head_that_cannot_start_does_not_hold_up_its_queue() -> None:
+    check("""
+queues
+  x  fair
+  y  fair
+nodes
+  a  4cpu
+jobs
+  huge  x : 1x 64cpu
+  x1    x : 1cpu
+  x2    x : 1cpu
+  y1    y : 1cpu
+  y2    y : 1cpu
+  y3    y : 1cpu
+plan
+  x1    a
+  y1    a
+  x2    a
+  y2    a
+  huge  NODE_TOO_SMALL
+  y3    INSUFFICIENT
+""")
+
+
 ORDER_CASES = {
     "fifo": ("fifo", "j1 j2 j3 j4"),
     "priority, then first come": ("priority", "j2 j1 j3 j4"),

@@ -5,11 +5,13 @@ from __future__ import annotations
 import random
 from collections import Counter
 
+import numpy as np
 import pytest
 
 from gosched.core.commands.jobs import CancelJob
 from gosched.core.records.job import JobState
 from gosched.scheduling import Policy
+from gosched.scheduling.preemption.eviction_rules import costs
 from tests.scheduling.support.tables import begin, check
 
 HALVES = """
@@ -339,6 +341,24 @@ def test_dominant_shares_decide_who_gives() -> None:
         plan
           p1  n | reclaim x1
     """)
+
+
+def test_many_small_jobs_of_the_queue_above_go_rather_than_a_large_one_of_another() -> None:
+    """x holds 40 CPUs in jobs of one, and y 8 in one job: though they are more to evict, x's go."""
+    small = [f"x{node}{i} x yields since=60m : 1x 1cpu on {node}" for node in "abcde" for i in range(8)]
+    lines = ["queues", "  p capacity guaranteed cpu=16", "  x fair", "  y fair"]
+    lines += ["nodes", *(f"  {node} 8cpu" for node in "abcdef"), "jobs", *(f"  {job}" for job in small)]
+    plan = begin("\n".join([*lines, "  y1 y yields since=60m : 1x 8cpu on f", "  p1 p : 1x 8cpu"])).plan(Policy())
+    assert Counter(eviction.job_id[0] for gang in plan.gangs for eviction in gang.evictions) == {"x": 8}
+
+
+def test_costs_grow_with_lost_work_however_much_it_is() -> None:
+    """A month of 10,000 nodes is 1.7e12 in seconds and 64ths of a node."""
+    lost = np.array([10**exponent for exponent in range(13)], dtype=np.int64)
+    found = costs(np.full(len(lost), 7), lost, surplus=False)
+    assert (np.diff(found) > 0).all()
+    assert found[-1] < costs(np.array([8]), lost[:1], surplus=False)[0]
+    assert found[-1] * (1 << 19) < 1 << 63
 
 
 def test_a_task_of_many_gpus_costs_more_than_a_task_of_one() -> None:

@@ -23,9 +23,9 @@ NODES = """
         ("", "job RESERVED"),
         ("timeout=20m", "job b"),
         ("timeout=21m", "job RESERVED"),
-        ("yields cheap", "job b until=20m"),
+        ("yields cheap", "job RESERVED"),
     ],
-    ids=["it tells no end", "it ends before", "it ends later", "it loses little by going"],
+    ids=["it tells no end", "it ends before", "it ends later", "nobody would evict it for a guess"],
 )
 def test_what_may_start_on_nodes_that_are_kept(job: str, expected: str) -> None:
     """`run` has run for 20 minutes: that it does so again is the guess."""
@@ -164,3 +164,72 @@ def test_a_wide_gang_starts_though_nobody_states_a_duration(patience_s: int, by_
     records = by_name(simulated(jobs, nodes(4), policy=Policy(max_wait_ms=patience_s * 1000)))
     assert records["wide"].start_ms is not None
     assert records["wide"].start_ms <= by_s * 1000
+
+
+def test_a_start_that_comes_in_sight_is_reserved_in_its_place() -> None:
+    world = begin("""
+        nodes
+          a  4cpu
+          b  4cpu
+        jobs
+          run  since=9h : 1x 4cpu  on a
+          old  timeout=1h since=50m : 1x 4cpu  on b
+          big  : 2x 4cpu
+    """)
+    world.expect("big INSUFFICIENT @9h a b", AT_ONCE)
+    world.end("run")
+    world.submit(["next", "timeout=1h", ":", "1x", "4cpu"])
+    plan = world.expect("big INSUFFICIENT @10m a b\nnext RESERVED", AT_ONCE)
+    assert [made.standing for made in plan.reservations if made.job_id == "big"] == [False]
+
+
+def test_a_queue_takes_back_its_guarantee_on_nodes_that_are_kept() -> None:
+    world = begin("""
+        queues
+          a  capacity
+          g  capacity guaranteed cpu=8
+        nodes
+          n  4cpu
+          o  4cpu
+        jobs
+          r1   a yields since=9h : 1x 4cpu  on n
+          r2   a yields since=9h : 1x 4cpu  on o
+          big  a never : 2x 4cpu
+    """)
+    world.expect("big INSUFFICIENT @9h n o", AT_ONCE)
+    world.submit(["g1", "g", ":", "1x", "4cpu"])
+    world.expect("g1 n | reclaim r1\nbig INSUFFICIENT @9h n o", AT_ONCE)
+
+
+def test_no_nodes_are_kept_for_what_seems_to_run_for_ever() -> None:
+    world = begin("""
+        nodes
+          a  4cpu
+        jobs
+          service  since=9h : 1x 1cpu  on a
+          big      : 1x 4cpu
+    """)
+    world.expect("big INSUFFICIENT @9h a", AT_ONCE)
+    world.go("10h")
+    world.expect("big INSUFFICIENT @29h a", AT_ONCE)
+    world.go("30h")
+    world.expect("big INSUFFICIENT", AT_ONCE)
+    world.submit(["small", ":", "1x", "3cpu"])
+    world.expect("small a\nbig INSUFFICIENT", AT_ONCE)
+
+
+def test_a_gang_that_was_evicted_waits_from_then_on() -> None:
+    world = begin("""
+        nodes
+          a  4cpu
+        jobs
+          low   yields since=9h : 1x 4cpu  on a
+          high  priority=9 : 1x 4cpu
+    """)
+    patient = Policy(max_wait_ms=1_800_000)
+    world.expect("high a | preempt low", patient)
+    world.stop()
+    world.go("1m")
+    world.expect("low INSUFFICIENT", patient)
+    world.go("32m")
+    world.expect("low INSUFFICIENT @64m a", patient)

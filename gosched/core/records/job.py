@@ -149,6 +149,8 @@ class Job:
     member_restarts: int = added(0, 4)
     #: When this attempt last had a member fail, and went on; 0: never.
     member_failed_at_ms: int = added(0, 4)
+    #: Since when it waits for an attempt that follows another one; 0: for the first.
+    requeued_at_ms: int = added(0, 4)
     #: What nine of ten jobs like it ran no longer than, when this attempt was placed; 0: it was not known, or this one
     #: has run for longer.
     likely_ms: int = added(0, 5)

@@ -71,6 +71,7 @@ def _check_whole(spec: JobSpec, *, is_strict: bool) -> Finding | None:
         or _check_policy(spec)
         or _check_begin(spec, is_strict=is_strict)
         or _check_replace_after(spec, is_strict=is_strict)
+        or _check_cheap(spec, is_strict=is_strict)
         or _check_preemption(spec.preemption)
         or _check_after(spec, is_strict=is_strict)
         or check_map("label", spec.labels, "labels")
@@ -137,6 +138,13 @@ def _check_replace_after(spec: JobSpec, *, is_strict: bool) -> Finding | None:
     if goes_on:
         problem, advice = "is not known to all masters yet", "set it to 0, or finalize the upgrade"
     return Finding(path=("gang", "replace_after"), subject="gang.replace_after", problem=problem, advice=advice)
+
+
+def _check_cheap(spec: JobSpec, *, is_strict: bool) -> Finding | None:
+    if not spec.preemption.cheap or is_strict:
+        return None
+    problem, advice = "is not known to all masters yet", "leave it out, or finalize the upgrade"
+    return Finding(path=("preemption", "cheap"), subject="preemption.cheap", problem=problem, advice=advice)
 
 
 def _check_begin(spec: JobSpec, *, is_strict: bool) -> Finding | None:

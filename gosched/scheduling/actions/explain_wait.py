@@ -38,7 +38,8 @@ class WaitExplainer:
             return self._short_of(gang)
         gangs = [reserved.gang for reserved in self._reserved_starts.all if reserved.gang.job_id != gang.job_id]
         names = [explanation.name_of(other, gang) for other in gangs]
-        return explanation.blocked_by_reservations([*names, *[w.name for w in self._reserved_starts.windows]])
+        names += [window.name for window in self._reserved_starts.windows]
+        return explanation.blocked_by_reservations(list(dict.fromkeys(names)))
 
     def why_in_full(self, gang: PendingGang) -> Explanation:
         """Return why the gang waits, at the cost of several looks at every node."""

@@ -1,21 +1,24 @@
 """Keeps nodes for gangs that have waited long, where nobody knows when they could start: a standing reservation.
 
 What has no known end, or one that is too late, does not start there any more; what runs there drains by itself, and
-short jobs fill the gap. The guessed start is the moment at which what runs there has run twice as long as now.
+short jobs fill the gap. The start is a guess: what runs there runs for as long again as it has run.
 
-Invariant: the nodes stay the same until the gang starts, unless they are lost, or the guess was wrong and others would
-be free sooner.
+Invariant: the nodes stay the same until the gang starts, unless it could not start there, the guess was wrong and other
+nodes would be free sooner, or a start comes in sight, which is then reserved as ever. Nothing is evicted for a guess,
+and no nodes are kept for longer than MAX_GUESS_MS ahead.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
 from gosched.core.records.reservation import Reservation
 from gosched.core.records.window import Window
+from gosched.scheduling.actions.reserve import Reserver
 from gosched.scheduling.actions.starter import Starter
 from gosched.scheduling.backfill.capacity_views import CapacityViews
 from gosched.scheduling.backfill.earliest_start import EarliestStart, Start
@@ -26,9 +29,15 @@ from gosched.scheduling.placement.feasibility import Feasibility
 from gosched.scheduling.placement.free_capacity import FreeCapacity
 from gosched.scheduling.plan import Plan
 from gosched.scheduling.policy import Policy
+from gosched.scheduling.preemption.eviction_rules import EvictionBudget
 from gosched.scheduling.snapshot.occupancy import Occupants
 from gosched.scheduling.snapshot.task_requests import PendingGang
-from gosched.scheduling.snapshot.view import IntArray, View
+from gosched.scheduling.snapshot.view import View
+from gosched.scheduling.suspects import Kind, Stumble, Suspect
+
+MAX_STANDING = 4  # beside the reserved starts that are in sight
+MAX_GUESS_MS = 24 * 3_600_000
+_MIN_GUESS_MS = 60_000
 
 
 class NodeKeeper:
@@ -43,10 +52,14 @@ class NodeKeeper:
         occupants: Occupants,
         feasibility: Feasibility,
         limits: QueueLimits,
+        budget: EvictionBudget,
         reserved_starts: ReservedStarts,
         capacity_views: CapacityViews,
+        earliest_start: EarliestStart,
+        reserver: Reserver,
         starter: Starter,
         shape_of: Callable[[PendingGang], object],
+        stumble: Stumble,
     ) -> None:
         self._view = view
         self._max_wait_ms = policy.max_wait_ms
@@ -56,87 +69,114 @@ class NodeKeeper:
         self._occupants = occupants
         self._feasibility = feasibility
         self._limits = limits
+        self._budget = budget
         self._reserved_starts = reserved_starts
         self._capacity_views = capacity_views
+        self._earliest_start = earliest_start
+        self._reserver = reserver
         self._starter = starter
         self._shape_of = shape_of
+        self._stumble = stumble
+        self._count = 0
 
-    def hold(self, standing: list[ReservedStart]) -> None:
+    def hold(self, standing: Sequence[ReservedStart]) -> None:
         """Keep the nodes of these reservations from others."""
         for reserved in standing:
             self._close(reserved)
 
-    def keep(self, standing: list[ReservedStart]) -> dict[str, ReservedStart | None]:
-        """Return what becomes of these reservations: a gang that can starts (None); others keep their nodes, or get
-        other ones."""
+    def keep(self, standing: Sequence[ReservedStart]) -> dict[str, ReservedStart | None]:
+        """Return what becomes of these reservations, by job: a gang that can starts (None); others keep their nodes, or
+        get other ones, or a start that is in sight. A gang that gets nothing waits like any other. Their nodes are held
+        already."""
         found: dict[str, ReservedStart | None] = {}
         for reserved in standing:
             gang = reserved.gang
-            is_held_back = self._limits.why_not(gang) is not None or gang.not_before_ms > self._now_ms
-            kept = None if is_held_back else self._kept(reserved)
-            if kept is None:
-                self._plan.withdraw(gang.job_id)
-            else:
-                found[gang.job_id] = kept
-                self._close(kept)
-        for job_id, kept in found.items():
-            if kept is not None and self._starter.start(kept.gang, self._shape_of(kept.gang)):
-                found[job_id] = None
-                self._reserved_starts.free_nodes(kept.gang)
-                self._capacity_views.invalidate()
+            try:
+                if self._limits.why_not(gang) or gang.not_before_ms > self._now_ms:
+                    self._give_up(gang)
+                elif self._starter.start(gang, self._shape_of(gang)):
+                    found[gang.job_id] = None
+                    self._open(gang)
+                elif kept := self._kept(reserved):
+                    found[gang.job_id] = kept
+                else:
+                    self._give_up(gang)
+            except Exception as error:
+                self._stumble(Suspect(Kind.RESERVATION, gang.job_id), error)
         return found
 
     def reserve(self, gang: PendingGang) -> Reservation | None:
-        """Choose nodes for a gang that has waited long enough; None: it has not, or it would fit nowhere."""
+        """Choose nodes for a gang that has waited long enough; None: it has not, or they would not be free in time."""
         due_ms = gang.waits_since_ms + self._max_wait_ms
         if due_ms > self._now_ms:
             self._plan.wake_at(due_ms)
             return None
-        if not self._view.may_keep_nodes:
+        if not self._view.may_keep_nodes or self._count >= MAX_STANDING:
             return None
-        start = self._first_free(gang, "")
-        if start is None:
-            return None
-        made = self._made(gang, start)
-        self._close(made)
-        return made.reservation
+        start = self._first_free(gang)
+        return self._made(gang, start).reservation if start is not None else None
 
     def _kept(self, reserved: ReservedStart) -> ReservedStart | None:
-        """Return the reservation with the guess of now. Other nodes are taken if these are lost; or if these were
-        guessed wrong, and others would be free before them."""
+        """Return the reservation with the guess of now, or another one; None: there is none any more."""
         gang, old = reserved.gang, reserved.reservation
-        node_ids = [share.node_id for share in old.shares]
-        rows = self._view.nodes.rows(node_ids)
-        is_there = len(rows) == len(node_ids) and bool(self._view.nodes.ready[rows].all())
-        if is_there and old.start_ms > self._now_ms:
-            self._plan.wake_at(old.start_ms)
-            return reserved
-        free_ms = max(self._guessed_free_ms(rows), self._now_ms + 60_000)
-        start = self._first_free(gang, gang.job_id)
-        if start is not None and (not is_there or start.at_ms < free_ms):
+        by_ms = max(old.start_ms, self._now_ms + _MIN_GUESS_MS) + 1
+        allowance = self._limits.allowance(gang)
+        in_sight = self._earliest_start.find(gang, self._plan.seed, allowance, before_ms=by_ms)
+        if in_sight is not None:
+            self._open(gang)
+            self._reserver.made += 1
+            return self._reserver.reserve(gang, in_sight)
+        free_ms = self._free_ms(reserved)
+        is_due = old.start_ms <= self._now_ms
+        if free_ms is None or (is_due and free_ms <= self._now_ms):  # it could not start there
+            start = self._first_free(gang, without=_nodes_of(reserved))
+        elif is_due:
+            start = self._first_free(gang)
+            start = start if start is not None and start.at_ms < free_ms else None
+        else:
+            start = None
+        if start is not None:
+            self._open(gang)
             return self._made(gang, start)
-        if not is_there:
+        if free_ms is None or (is_due and free_ms <= self._now_ms) or free_ms > self._now_ms + MAX_GUESS_MS:
             return None
-        moved = replace(old, start_ms=free_ms, end_ms=free_ms + gang.span_ms if gang.span_ms else 0)
-        return self._noted(ReservedStart(gang, moved))
+        guess_ms = max(free_ms, self._now_ms + _MIN_GUESS_MS)
+        if is_due or guess_ms < old.start_ms:
+            moved = replace(old, start_ms=guess_ms, end_ms=guess_ms + gang.span_ms if gang.span_ms else 0)
+            reserved = self._noted(ReservedStart(gang, moved))
+            self._reserved_starts.free_nodes(gang.job_id)
+            self._close(reserved)
+        self._count += 1
+        self._plan.wake_at(reserved.start_ms)
+        return reserved
 
-    def _first_free(self, gang: PendingGang, own: str) -> Start | None:
-        """Return when and where the gang would first fit, by guesses, on nodes that are kept or reserved for no other.
-        `own`: its job, if it has nodes already."""
-        others = [r for r in self._view.reservations.values() if r.job_id != own] + self._plan.reservations
-        taken = {share.node_id: None for r in others if r.job_id != own for share in r.shares}
-        windows = list(self._view.windows)
-        if taken:
-            windows.append(Window(name="", start_ms=self._now_ms, nodes=tuple(sorted(taken))))
-        profile = ReleaseProfile(self._view, self._now_ms, self._occupants, guesses=True)
-        starts = ReservedStarts(self._view.nodes, windows, profile, self._plain, self._now_ms)
-        search = EarliestStart(self._plain, self._feasibility, profile, starts, self._now_ms)
-        return search.find(gang, self._plan.seed, self._limits.allowance(gang))
-
-    def _guessed_free_ms(self, rows: IntArray) -> int:
+    def _free_ms(self, reserved: ReservedStart) -> int | None:
+        """Return when nothing will run on its nodes any more, by guesses; None: a node is lost, or closed."""
+        node_ids = _nodes_of(reserved)
+        rows = self._view.nodes.rows(tuple(node_ids))
+        if len(rows) < len(node_ids) or not self._view.nodes.ready[rows].all():
+            return None
+        if any(not set(window.nodes).isdisjoint(node_ids) for window in self._view.windows):
+            return None
         held = self._occupants()
         there = np.unique(held.gang[np.isin(held.row, rows)]).tolist()
         return max([held.gangs[number].guessed_ends_ms(self._now_ms) for number in there], default=self._now_ms)
+
+    def _first_free(self, gang: PendingGang, without: Sequence[str] = ()) -> Start | None:
+        """Return when and where the gang would first fit, by guesses, on nodes that are kept or reserved for no other,
+        and on none of `without`; None: nowhere within MAX_GUESS_MS."""
+        changed = {reservation.job_id for reservation in self._plan.reservations}
+        others = [r for r in self._view.reservations.values() if r.job_id not in changed] + self._plan.reservations
+        taken = dict.fromkeys([share.node_id for r in others if r.job_id != gang.job_id for share in r.shares])
+        closed = sorted({**taken, **dict.fromkeys(without)})
+        windows = list(self._view.windows)
+        if closed:
+            windows.append(Window(name="", start_ms=self._now_ms, nodes=tuple(closed)))
+        profile = ReleaseProfile(self._view, self._now_ms, self._occupants, guesses=True)
+        starts = ReservedStarts(self._view.nodes, windows, profile, self._plain, self._now_ms)
+        search = EarliestStart(self._plain, self._feasibility, profile, starts, self._now_ms)
+        allowance = self._limits.allowance(gang)
+        return search.find(gang, self._plan.seed, allowance, before_ms=self._now_ms + MAX_GUESS_MS)
 
     def _made(self, gang: PendingGang, start: Start) -> ReservedStart:
         made = Reservation(
@@ -148,7 +188,10 @@ class NodeKeeper:
             made_at_ms=self._now_ms,
             standing=True,
         )
-        return self._noted(ReservedStart(gang, made))
+        reserved = self._noted(ReservedStart(gang, made))
+        self._close(reserved)
+        self._count += 1
+        return reserved
 
     def _noted(self, reserved: ReservedStart) -> ReservedStart:
         self._plan.reserve(reserved.reservation)
@@ -156,6 +199,26 @@ class NodeKeeper:
         return reserved
 
     def _close(self, reserved: ReservedStart) -> None:
-        node_ids = [share.node_id for share in reserved.reservation.shares]
-        self._reserved_starts.keep_nodes(reserved.gang, reserved.start_ms, sorted(dict.fromkeys(node_ids)))
+        gang, goes_before = reserved.gang, partial(_goes_before, self._budget, reserved.gang)
+        self._reserved_starts.keep_nodes(gang, reserved.start_ms, _nodes_of(reserved), goes_before)
         self._capacity_views.invalidate()
+
+    def _open(self, gang: PendingGang) -> None:
+        self._reserved_starts.free_nodes(gang.job_id)
+        self._capacity_views.invalidate()
+        self._plan.more = True  # others, which were tried already, may start there
+
+    def _give_up(self, gang: PendingGang) -> None:
+        self._open(gang)
+        self._plan.withdraw(gang.job_id)
+
+
+def _goes_before(budget: EvictionBudget, gang: PendingGang, other: PendingGang) -> bool:
+    """Return whether the other gang may start on nodes that are kept for the gang: it might evict it if it ran."""
+    if other.queue == gang.queue:
+        return other.priority > gang.priority
+    return budget.is_owed(other, gang)
+
+
+def _nodes_of(reserved: ReservedStart) -> list[str]:
+    return sorted(dict.fromkeys([share.node_id for share in reserved.reservation.shares]))

@@ -74,8 +74,8 @@ class Waits:
         self._known[kind] = why
         if self._may_reserve(gang, kind):
             reservation = self._reserver.reserve_earliest(gang, self._limits.allowance(gang))
-            if reservation is None and (reservation := self._node_keeper.reserve(gang)) is not None:
-                self._reserver.made += 1
+            if reservation is None:
+                reservation = self._node_keeper.reserve(gang)
             if reservation is not None:
                 return explanation.reserved(why, reservation)
             self._without_start[kind] = None

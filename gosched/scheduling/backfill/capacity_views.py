@@ -113,12 +113,17 @@ class CapacityViews:
             return None
         end_ms = self._yields_from_ms(gang)
         windows = reserved_starts.windows_of(gang, self._now_ms, NEVER_MS)
-        starts = [reserved_starts.windows[index].start_ms for index in windows]
-        starts.append(reserved_starts.first_after(end_ms - 1, gang))
-        until_ms = min([start for start in starts if start >= end_ms], default=0)
-        if not until_ms:
+        begins = {
+            index: reserved_starts.windows[index].start_ms for index in windows if not reserved_starts.is_kept(index)
+        }
+        later = [moment for moment in begins.values() if moment >= end_ms]
+        if start := reserved_starts.first_after(end_ms - 1, gang):
+            later.append(start)
+        if not later:
             return None
-        view = self._view(self._key(gang, end_ms, end_ms))
+        until_ms = min(later)
+        closed = tuple([index for index in windows if begins.get(index, 0) < end_ms])
+        view = self._view((reserved_starts.binding(gang, end_ms), closed))
         return CapacityView(("backfill", view.key), view.capacity, view.feasibility, until_ms)
 
     def _yields(self, gang: PendingGang) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import islice
@@ -78,7 +78,8 @@ class ReservedStarts:
         self.all: list[ReservedStart] = []
         self.windows = [window for window in windows if (window.end_ms or NEVER_MS) > now_ms]
         self.window_rows = [nodes.rows(window.nodes) for window in self.windows]
-        self._kept_for: dict[int, PendingGang] = {}  # by index of the window
+        #: The job that the nodes of a window are kept for, and who else may start there, by index.
+        self._kept_for: dict[int, tuple[str, Callable[[PendingGang], bool]]] = {}
         #: Grows when later capacity may have become more.
         self.gains = 0
         #: Grows when capacity at later moments, or what is reserved of it, changes.
@@ -244,17 +245,20 @@ class ReservedStarts:
         lines = self.lines()
         return lines.least(lines.of([self._numbers[job_id] for job_id in job_ids], rows))
 
-    def keep_nodes(self, gang: PendingGang, start_ms: int, node_ids: Sequence[str]) -> None:
-        """Keep nodes for the gang like a window: others that would not have ended by then do not start there."""
-        self._kept_for[len(self.windows)] = gang
+    def keep_nodes(
+        self, gang: PendingGang, start_ms: int, node_ids: Sequence[str], admits_other: Callable[[PendingGang], bool]
+    ) -> None:
+        """Keep nodes for the gang like a window: others that would not have ended by then do not start there, but for
+        those that are admitted."""
+        self._kept_for[len(self.windows)] = (gang.job_id, admits_other)
         self.windows.append(Window(name=gang.name, start_ms=start_ms, nodes=tuple(node_ids)))
         self.window_rows.append(self._nodes.rows(tuple(node_ids)))
         self.version += 1
 
-    def free_nodes(self, gang: PendingGang) -> None:
-        """Keep no nodes for the gang any more."""
-        for index, kept_for in self._kept_for.items():
-            if kept_for.job_id == gang.job_id:
+    def free_nodes(self, job_id: str) -> None:
+        """Keep no nodes for the job any more."""
+        for index, (kept_for, _) in self._kept_for.items():
+            if kept_for == job_id:
                 self.windows[index] = replace(self.windows[index], end_ms=self._now_ms)
         self.gains += 1
         self.version += 1
@@ -268,11 +272,15 @@ class ReservedStarts:
                 found.append(index)
         return tuple(found)
 
+    def is_kept(self, index: int) -> bool:
+        """Return whether the window is nodes that are kept for a gang: nobody is evicted when it begins."""
+        return index in self._kept_for
+
     def _admits(self, index: int, gang: PendingGang) -> bool:
-        kept_for = self._kept_for.get(index)
-        if kept_for is None:
+        if index not in self._kept_for:
             return admits(self.windows[index], gang.queue, gang.tenant)
-        return gang.job_id == kept_for.job_id or (gang.queue == kept_for.queue and gang.priority > kept_for.priority)
+        job_id, admits_other = self._kept_for[index]
+        return gang.job_id == job_id or admits_other(gang)
 
     def is_closed(self, reserved: ReservedStart) -> bool:
         """Return whether a window that does not admit the gang covers one of its nodes then."""

@@ -3,16 +3,16 @@
 Invariant: among siblings the lowest (level, path) wins. Tenants of one queue are siblings too, by (level, name).
 
 A queue's level is its dominant share (Ghodsi et al., NSDI'11, algorithm 1) once its head, the gang that is its next,
-has started: the highest, over the resources, of (used + head - guaranteed) / (total * weight), in parts of `ONE`. Up to
-the guarantee the level of a resource is negative, and grows from -ONE to 0: guarantees come first, all in proportion.
-From gang to gang only the winner's path through the tree changes, so each inner queue keeps its winner apart from a
-heap of the others, and only that path is computed anew.
+has started, if it can: the highest, over the resources, of (used + head - guaranteed) / (total * weight), in parts of
+`ONE`. Up to the guarantee the level of a resource is negative, and grows from -ONE to 0: guarantees come first, all in
+proportion. From gang to gang only the winner's path through the tree changes, so each inner queue keeps its winner
+apart from a heap of the others, and only that path is computed anew.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
@@ -68,9 +68,12 @@ class DrfOrder(Generic[G]):
         total: Mapping[str, int],
         claims: Mapping[str, Claim],
         used: Mapping[str, Mapping[str, int]],
+        may_start: Callable[[G], bool] = lambda _: True,
     ) -> None:
         """Each queue and tenant has at most one line. `total`: what there is, by resource name. `claims`: by queue
-        path. `used`: by queue path, of all levels, and by "queue/tenant"."""
+        path. `used`: by queue path, of all levels, and by "queue/tenant". `may_start`: False for a head that cannot
+        start now, and so does not count: it would hold up its queue."""
+        self._may_start = may_start
         root: _Node[G] = _Node("", None, total, _EQUAL, {})
         nodes: dict[str, _Node[G]] = {"": root}
         for line in lines:
@@ -83,7 +86,7 @@ class DrfOrder(Generic[G]):
                 parent = nodes[path]
             name = f"{line.queue}/{line.tenant}"
             nodes[name] = _Node(line.tenant, parent, total, _EQUAL, used.get(name, {}))
-            nodes[name].set_gangs(line.gangs)
+            nodes[name].set_gangs(line.gangs, may_start)
         for node in reversed(nodes.values()):  # children come before their parents
             node.settle()
         self._leaf: _Node[G] = root.leaf
@@ -118,8 +121,10 @@ class DrfOrder(Generic[G]):
         leaf.gang = gang = next(leaf.gangs, None)
         if gang is None:
             self._end_line()
-        elif used or gang.charge != leaf.charge:
-            leaf.charge = gang.charge
+            return
+        charge = gang.charge if self._may_start(gang) else ()
+        if used or charge != leaf.charge:
+            leaf.charge = charge
             self._update_winners(leaf)
 
     def _end_line(self) -> None:
@@ -186,10 +191,10 @@ class _Node(Generic[G]):
         self.highest = _LOWEST
         self.use(used)
 
-    def set_gangs(self, gangs: Sequence[G]) -> None:
+    def set_gangs(self, gangs: Sequence[G], may_start: Callable[[G], bool]) -> None:
         self.gangs = iter(gangs)
         self.gang = next(self.gangs)
-        self.charge = self.gang.charge
+        self.charge = self.gang.charge if may_start(self.gang) else ()
 
     def settle(self) -> None:
         """Join the siblings; its own children have joined already."""

@@ -63,6 +63,20 @@ def cheapest_tasks(
     return np.concatenate(picked) if picked else own[:0]
 
 
+def places_for(request: TaskRequest, free: IntArray, held: Occupied[RunningGang], tasks: IntArray) -> int:
+    """Return how many more of the group's tasks fit on the nodes of these tasks once all of them are evicted. Devices
+    are left to the simulation."""
+    rows, number = np.unique(held.row[tasks], return_inverse=True)
+    before, after = [np.full(len(rows), 1 << 40, dtype=np.int64) for _ in range(2)]
+    for column, amount in enumerate(request.each):
+        if amount:
+            now, more = np.maximum(free[rows, column], 0), np.zeros(len(rows), dtype=np.int64)
+            np.add.at(more, number, held.amounts[tasks, column])
+            np.minimum(before, now // amount, out=before)
+            np.minimum(after, (now + more) // amount, out=after)
+    return int((after - before).sum())
+
+
 def _step(gained: Sequence[int], price: Sequence[int], begin: int, first: int, end: int) -> _Step | None:
     """Return the step that begins with the task `first` of a node, the longest of the cheapest ones; None: what is left
     there frees no place."""

@@ -30,10 +30,10 @@ from gosched.scheduling.snapshot.running_gangs import RunningGang
 from gosched.scheduling.snapshot.task_requests import PendingGang
 from gosched.scheduling.snapshot.view import IntArray, View
 
-# The parts of a cost, the highest first: by the turn of the queue, whole gangs after surplus tasks, by priority, and by
-# lost work. The costs of 2**17 tasks can be summed up.
-_PRIORITY, _GANG, TURN = 1 << 27, 1 << 37, 1 << 38
-_MOST_LOST = _PRIORITY - 1
+# The parts of a cost, the highest first: whole gangs after surplus tasks, by priority, and by lost work. Steps of lost
+# work are coarser from _FINE on, and costs stay below 2**44, so that those of 2**19 tasks can be summed.
+_PRIORITY, _GANG = 1 << 32, 1 << 43
+_FINE, _COARSE_BITS, _MOST_LOST = 1 << 31, 12, _PRIORITY - 1
 
 MAX_EVICTORS_FOLLOWED = 1000
 
@@ -134,6 +134,12 @@ class EvictionBudget:
 
     def is_fair_among_tenants(self, path: str) -> bool:
         return order_of(self._queues, path, self._policy) is QueueOrder.FAIR
+
+    def is_owed(self, gang: PendingGang, other: PendingGang) -> bool:
+        """Return whether the gang stays within its queue's guarantee, and the other one would not within its own."""
+        if not self._stays_within_guarantee(gang, other.queue):
+            return False
+        return not (other.charge and self._stays_within_guarantee(other, gang.queue))
 
     def is_victim(self, job_id: str) -> bool:
         """Return whether the job is a victim of this cycle already."""
@@ -259,6 +265,6 @@ def lost_s_of(gang: RunningGang, now_ms: int) -> int:
 
 
 def costs(priority: IntArray, lost: IntArray, *, surplus: bool) -> IntArray:
-    """Return what evictions cost; the lowest is evicted first. `lost`: seconds times the size of what is evicted. Each
-    turn of its queue costs `TURN` more."""
-    return (0 if surplus else _GANG) + priority * _PRIORITY + np.minimum(lost, _MOST_LOST)
+    """Return what evictions cost; the lowest is evicted first. `lost`: seconds times the size of what is evicted."""
+    steps = np.where(lost < _FINE, lost, _FINE + ((lost - _FINE) >> _COARSE_BITS))
+    return (0 if surplus else _GANG) + priority * _PRIORITY + np.minimum(steps, _MOST_LOST)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 
@@ -22,7 +23,7 @@ from gosched.scheduling.snapshot.task_requests import PendingGang
 from gosched.scheduling.snapshot.view import BoolArray, IntArray
 
 TURNS = 128
-MAX_GIVEN = 4096  # units that are taken in turn for one gang: what is not among them comes last
+MAX_GIVEN = 1024  # units that are taken in turn for one gang: what is not among them comes last
 _ONE = 1 << 30  # the level of a queue that has all of a resource
 
 Path = tuple[str, ...]  # a queue's ancestors, the topmost first, itself, and perhaps a tenant of it
@@ -32,7 +33,8 @@ Path = tuple[str, ...]  # a queue's ancestors, the topmost first, itself, and pe
 class Unit:
     """What a queue gives at once: a gang, or one of its surplus tasks."""
 
-    tasks: IntArray
+    #: Their numbers.
+    tasks: Sequence[int]
     amounts: Vector
 
 
@@ -48,37 +50,76 @@ class Giver:
     units: Iterator[Unit]
 
 
-def turns_of_tasks(
-    gang: PendingGang,
-    held: Occupied[RunningGang],
-    core: BoolArray,
-    cost: IntArray,
-    useful: BoolArray,
-    budget: EvictionBudget,
-) -> IntArray:
-    """Return by task in which turn, below TURNS, its queue would give it up for the gang.
+class QueueTurns:
+    """The turns of one cycle. `core`: tasks with which their gang goes; `cost`: by task, the cheapest of a queue goes
+    first."""
 
-    `core`: tasks with which their gang goes; `cost`: by task, the cheapest of a queue goes first; `useful`: tasks that
-    count. The turns end with twice of what the gang asks for; other tasks, and those of its own queue, come last.
-    """
-    turns = np.full(len(held), TURNS - 1, dtype=np.int64)
-    paths = [_path(holder, budget) for holder in held.gangs]
-    own = np.array([holder.queue == gang.queue for holder in held.gangs], dtype=np.bool_)
-    order = np.flatnonzero(useful & ~own[held.gang])
-    if len({paths[number] for number in np.unique(held.gang[order]).tolist()}) < 2:
-        turns[order] = 0
+    def __init__(self, held: Occupied[RunningGang], core: BoolArray, cost: IntArray, budget: EvictionBudget) -> None:
+        self._held = held
+        self._core = core
+        self._budget = budget
+        #: Of all tasks, the cheapest first.
+        self._order = np.lexsort((-held.rank, cost))
+        paths = [_path(holder, budget) for holder in held.gangs]
+        self._leaves = sorted(set(paths))
+        number_of = {path: number for number, path in enumerate(self._leaves)}
+        #: By task: the index of its queue or tenant.
+        self._leaf = np.array([number_of[path] for path in paths], dtype=np.int64)[held.gang]
+        queues = sorted({holder.queue for holder in held.gangs})
+        self._queue_number = {queue: number for number, queue in enumerate(queues)}
+        self._queue = np.array([self._queue_number[holder.queue] for holder in held.gangs], dtype=np.int64)[held.gang]
+        self._sums: IntArray | None = None
+
+    def forget(self) -> None:
+        """Note that gangs were evicted."""
+        self._sums = None
+
+    def of_tasks(self, gang: PendingGang, useful: BoolArray) -> IntArray:
+        """Return by task in which turn, below TURNS, its queue would give it up for the gang. `useful`: tasks that
+        count. The turns end after MAX_GIVEN units: all other tasks, and those of its own queue, come last."""
+        turns = np.full(len(self._held), TURNS - 1, dtype=np.int64)
+        wanted = useful & (self._queue != self._queue_number.get(gang.queue, -1))
+        order = self._order[wanted[self._order]]
+        leaves = np.unique(self._leaf[order]).tolist()
+        if len(leaves) < 2:
+            turns[order] = 0
+            return turns
+        given = list(islice(in_turn(self._givers(order, leaves), self._budget.total), MAX_GIVEN))
+        for place, unit in enumerate(given):
+            turns[unit.tasks] = place * (TURNS - 1) // len(given)
         return turns
-    order = order[np.lexsort((-held.rank[order], cost[order]))]
-    given: list[Unit] = []
-    left = [2 * amount for amount in gang.total]
-    for unit in in_turn(_givers(paths, order, held, core, budget), budget.total):
-        given.append(unit)
-        left = [amount - more for amount, more in zip(left, unit.amounts, strict=True)]
-        if max(left) <= 0 or len(given) >= MAX_GIVEN:
-            break
-    for place, unit in enumerate(given):
-        turns[unit.tasks] = place * (TURNS - 1) // len(given)
-    return turns
+
+    def _givers(self, order: IntArray, leaves: Sequence[int]) -> list[Giver]:
+        """Return the queues and tenants that may give, parents first. `order`: the tasks that may be given."""
+        sums = self._held_by_leaf()
+        totals: dict[Path, IntArray] = {}
+        above = {self._leaves[number][:length] for number in leaves for length in range(1, len(self._leaves[number]))}
+        for path, own in zip(self._leaves, sums, strict=True):
+            for length in range(1, len(path)):
+                if path[:length] in above:
+                    totals[path[:length]] = totals.get(path[:length], 0) + own
+        units: dict[Path, Iterator[Unit]] = {}
+        by_leaf = order[np.argsort(self._leaf[order], kind="stable")]
+        borders = np.flatnonzero(np.diff(self._leaf[by_leaf])) + 1
+        for number, own in zip(leaves, np.split(by_leaf, borders), strict=True):
+            path = self._leaves[number]
+            totals[path] = sums[number]
+            units[path] = _units(own, self._held, self._core)
+        found = []
+        for path, total in sorted(totals.items()):
+            weight, guaranteed = self._budget.claim_of(path[-1])
+            own_units = units.get(path, iter(()))
+            found.append(Giver(path=path, held=_vector(total), weight=weight, guaranteed=guaranteed, units=own_units))
+        return found
+
+    def _held_by_leaf(self) -> IntArray:
+        if self._sums is None:
+            held, budget = self._held, self._budget
+            stays = [not (holder.is_stopping or budget.is_victim(holder.job_id)) for holder in held.gangs]
+            here = np.array(stays, dtype=np.bool_)[held.gang]
+            self._sums = np.zeros((len(self._leaves), len(NOTHING)), dtype=np.int64)
+            np.add.at(self._sums, self._leaf[here], held.amounts[here, AMOUNTS])
+        return self._sums
 
 
 def _path(holder: RunningGang, budget: EvictionBudget) -> Path:
@@ -86,40 +127,21 @@ def _path(holder: RunningGang, budget: EvictionBudget) -> Path:
     return (*lineage(holder.queue), *tenant)
 
 
-def _givers(
-    paths: Sequence[Path], order: IntArray, held: Occupied[RunningGang], core: BoolArray, budget: EvictionBudget
-) -> list[Giver]:
-    """Return the queues and tenants that hold something, parents first. `paths`: by gang; `order`: the tasks that may
-    be given, in their order."""
-    leaves = sorted(set(paths))
-    number_of = {path: number for number, path in enumerate(leaves)}
-    leaf = np.array([number_of[path] for path in paths], dtype=np.int64)[held.gang]
-    stays = np.array([not (holder.is_stopping or budget.is_victim(holder.job_id)) for holder in held.gangs])[held.gang]
-    sums = np.zeros((len(leaves), len(NOTHING)), dtype=np.int64)
-    np.add.at(sums, leaf[stays], held.amounts[stays, AMOUNTS])
-    totals: dict[Path, IntArray] = {}
-    for path, own in zip(leaves, sums, strict=True):
-        for length in range(1, len(path) + 1):
-            totals[path[:length]] = totals.get(path[:length], 0) + own
-    found = []
-    for path, total in sorted(totals.items()):
-        weight, guaranteed = budget.claim_of(path[-1])
-        number = number_of.get(path)
-        units = _units(order[leaf[order] == number], held, core) if number is not None else iter(())
-        found.append(Giver(path=path, held=_vector(total), weight=weight, guaranteed=guaranteed, units=units))
-    return found
-
-
 def _units(order: IntArray, held: Occupied[RunningGang], core: BoolArray) -> Iterator[Unit]:
-    given = np.zeros(len(held), dtype=np.bool_)
+    given: dict[int, list[int]] = {}  # by gang: its surplus tasks so far
+    whole: dict[int, None] = {}
     for task in order.tolist():
-        if given[task]:
+        gang = int(held.gang[task])
+        if gang in whole:
             continue
-        tasks = np.array([task])
+        tasks = [task]
         if core[task]:
-            own = held.own(int(held.gang[task]))
-            tasks = np.arange(own.start, own.stop)[~given[own]]
-        given[tasks] = True
+            whole[gang] = None
+            own = held.own(gang)
+            before = given.get(gang, ())
+            tasks = [other for other in range(own.start, own.stop) if other not in before]
+        else:
+            given.setdefault(gang, []).append(task)
         yield Unit(tasks, _vector(held.amounts[tasks, AMOUNTS].sum(axis=0)))
 
 

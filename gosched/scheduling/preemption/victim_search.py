@@ -27,9 +27,9 @@ from gosched.scheduling.placement.domains import domain_masks
 from gosched.scheduling.placement.feasibility import Feasibility
 from gosched.scheduling.placement.free_capacity import FreeCapacity
 from gosched.scheduling.placement.gang_placement import place
-from gosched.scheduling.preemption.cheapest_tasks import cheapest_tasks
-from gosched.scheduling.preemption.eviction_rules import TURN, EvictionBudget, Victim, costs, lost_s_of
-from gosched.scheduling.preemption.queue_turns import turns_of_tasks
+from gosched.scheduling.preemption.cheapest_tasks import cheapest_tasks, places_for
+from gosched.scheduling.preemption.eviction_rules import EvictionBudget, Victim, costs, lost_s_of
+from gosched.scheduling.preemption.queue_turns import TURNS, QueueTurns
 from gosched.scheduling.snapshot.capacity_rows import Freed
 from gosched.scheduling.snapshot.columns import AMOUNTS, Column
 from gosched.scheduling.snapshot.occupancy import Occupied
@@ -58,7 +58,7 @@ class _TaskColumns:
 
     #: By task: whether its eviction evicts the whole gang; the others are surplus.
     core: BoolArray
-    #: By task: of its eviction, or of that of its whole gang. Turns of queues come on top.
+    #: By task: of its eviction, or of that of its whole gang.
     cost: IntArray
     #: By gang: whether it may be evicted at all.
     may: BoolArray
@@ -80,8 +80,9 @@ class VictimSearch:
     seed: int
     simulations: int = 0
     _tasks: _TaskColumns | None = field(default=None, init=False)
-    #: By task, with the turns of queues, for the gang that victims are looked for.
-    _costs: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64), init=False)
+    _queue_turns: QueueTurns | None = field(default=None, init=False)
+    #: By task, for the gang that victims are looked for: when its queue gives it up.
+    _turns: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64), init=False)
     _most: dict[tuple[str, int, tuple[str, ...]], list[int]] = field(default_factory=dict, init=False)
     _eligible_by: dict[tuple[str, int], BoolArray] = field(default_factory=dict, init=False)
 
@@ -117,7 +118,8 @@ class VictimSearch:
         if not all_evicted.may_hold(gang):
             return None
         allowance = make_allowance()
-        self._costs = self._columns().cost + self._turns(gang, feasibility, chosen) * TURN
+        nodes = np.logical_or.reduce([feasibility.choice(gang, request).allowed for request in gang.requests])
+        self._turns = self._all_turns().of_tasks(gang, chosen & nodes[self.occupied().row])
         best: PreemptionPlan | None = None
         for domain in self._domains(gang, all_evicted, feasibility):
             found = self._in_domain(gang, base, feasibility, allowance, chosen, domain)
@@ -138,7 +140,7 @@ class VictimSearch:
             for holder in self.holders
             if 0 < holder.until_ms <= by_ms and self.budget.is_evictable_on_schedule(holder)
         ]
-        self._costs = self._columns().cost
+        self._turns = np.zeros(len(self.occupied()), dtype=np.int64)
         found = self._simulated(gang, base, feasibility, allowance, late) if late else None
         return found if found is not None and self._is_time(found.victims) else None
 
@@ -151,12 +153,14 @@ class VictimSearch:
         self.budget.record_evictions(victims, for_job)
         self._eligible_by.clear()
         self._most.clear()
+        if self._queue_turns is not None:
+            self._queue_turns.forget()
 
-    def _turns(self, gang: PendingGang, feasibility: Feasibility, chosen: BoolArray) -> IntArray:
-        """Return by task when its queue would give it up for the gang."""
-        held, tasks = self.occupied(), self._columns()
-        nodes = np.logical_or.reduce([feasibility.choice(gang, request).allowed for request in gang.requests])
-        return turns_of_tasks(gang, held, tasks.core, tasks.cost, chosen & nodes[held.row], self.budget)
+    def _all_turns(self) -> QueueTurns:
+        if self._queue_turns is None:
+            tasks = self._columns()
+            self._queue_turns = QueueTurns(self.occupied(), tasks.core, tasks.cost, self.budget)
+        return self._queue_turns
 
     def _domains(self, gang: PendingGang, whole: FreeCapacity, feasibility: Feasibility) -> Iterator[BoolArray]:
         """Yield the nodes of each domain in which the gang may fit if all candidates are evicted, the smallest first;
@@ -203,15 +207,21 @@ class VictimSearch:
         request = max(gang.requests, key=lambda a: (a.each[Column.GPU] * a.floor, a.each[Column.CPU] * a.floor))
         allowed = feasibility.choice(gang, request).allowed & domain
         wanted = max(request.floor, 1) - int(base.slots(request, allowed).sum())
-        held, cost = self.occupied(), self._costs
+        held, wanted = self.occupied(), max(wanted, 1)
         candidates = np.flatnonzero(here & allowed[held.row])
-        return cheapest_tasks(request, base.free, held, cost, candidates, max(wanted, 1))
+
+        def suffice(turn: int) -> bool:
+            return places_for(request, base.free, held, candidates[self._turns[candidates] <= turn]) >= wanted
+
+        turn = bisect_left(range(TURNS - 1), True, key=suffice)  # no queue gives more than has to be
+        candidates = candidates[self._turns[candidates] <= turn]
+        return cheapest_tasks(request, base.free, held, self._columns().cost, candidates, wanted)
 
     def _victims_within_rules(self, gang: PendingGang, indices: IntArray) -> list[Victim]:
         """Return the tasks as victims, the cheapest first, as far as guarantees and caps allow. A gang that must not be
         evicted whole may still give its surplus."""
         held, tasks = self.occupied(), self._columns()
-        order = indices[np.lexsort((indices, self._costs[indices]))]
+        order = indices[np.lexsort((indices, tasks.cost[indices], self._turns[indices]))]
         core = tasks.core[order]
         whole = dict.fromkeys(held.gang[order[core]].tolist())
         surplus: dict[int, list[int]] = {}
@@ -288,7 +298,7 @@ class VictimSearch:
         for request, slots in slots_of(gang, placement, rest.nodes):
             rest.occupy(request, slots)
         needed: list[Victim] = []
-        for victim in sorted(victims, key=lambda v: (-self._cost(v), -v.gang.sequence)):
+        for victim in sorted(victims, key=lambda v: (self._cost(v), v.gang.sequence), reverse=True):
             still = self._still_needed(rest, victim, len(victim.ranks) // SPARED_PARTS)
             if still is not None:
                 needed.append(still)
@@ -312,15 +322,19 @@ class VictimSearch:
         ranks = tuple([rank for part in parts if part is not None for rank in part.ranks])
         return replace(victim, ranks=ranks) if ranks else None
 
-    def _price(self, found: PreemptionPlan) -> int:
-        return sum([self._cost(victim) for victim in found.victims])
+    def _price(self, found: PreemptionPlan) -> tuple[int, int]:
+        prices = [self._cost(victim) for victim in found.victims]
+        return max([turn for turn, _ in prices]), sum([cost for _, cost in prices])
 
-    def _cost(self, victim: Victim) -> int:
+    def _cost(self, victim: Victim) -> tuple[int, int]:
+        """Return the last turn of its tasks, and what its eviction costs beside that."""
         held = self.occupied()
         own = held.own(held.number_of(victim.gang.job_id))
+        cost, turns = self._columns().cost[own], self._turns[own]
         if victim.ranks:
-            return int(self._costs[own][np.isin(held.rank[own], victim.ranks)].sum())
-        return int(self._costs[own].max(initial=0))  # each task of it that is not surplus has the cost of all
+            chosen = np.isin(held.rank[own], victim.ranks)
+            return int(turns[chosen].max(initial=0)), int(cost[chosen].sum())
+        return int(turns.max(initial=0)), int(cost.max(initial=0))  # each task that is not surplus has the cost of all
 
     def _could_suffice(self, gang: PendingGang, chosen: BoolArray) -> bool:
         """Return False if what is free and what the candidates hold is less than the gang asks for."""

@@ -272,7 +272,7 @@ def pending_gang(job: Job, tasks: Iterable[Task] = (), run_times: RunTimes | Non
         evicted_for=job.evicted_for,
         deadline_promised=job.deadline_promised,
         begin_ms=0 if job.started_at_ms else job.begin_ms,
-        waits_since_ms=max(job.submitted_at_ms, job.not_before_ms),
+        waits_since_ms=max(job.submitted_at_ms, job.not_before_ms, job.requeued_at_ms),
     )
     return gang if run_times is None else with_run_times(gang, run_times)
 

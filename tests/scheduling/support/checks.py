@@ -155,7 +155,7 @@ class Checks:
     def _idle(self, driver: Driver, plan: Plan) -> None:
         """Who waits does not fit on what nobody was promised, nor, if he yields, on what he might borrow."""
         state = driver.state
-        if plan.withdrawn:  # what they were promised is free from the next cycle on
+        if plan.withdrawn or plan.more:  # what they were promised is free from the next cycle on
             return
         for job_id, why in plan.explanations.items():
             job = state.jobs[job_id]
@@ -166,7 +166,7 @@ class Checks:
                 capacity = sum_in_best_domain(driver, job, state.clock_ms + span)
                 assert capacity < floor, f"idle: {job_id} fits and waits: {why.code} {why.message}"
                 if end := may_borrow(state, job):
-                    capacity = sum_in_best_domain(driver, job, end)
+                    capacity = sum_in_best_domain(driver, job, end, stays=False)
                     assert capacity < floor, f"idle: {job_id} might borrow room until {end}"
                     self.seen["no loan"] += 1
 
@@ -261,20 +261,20 @@ def may_borrow(state: ClusterState, job: Job) -> int:
     spec, rules = job.spec, job.spec.preemption
     yields = rules.preemptible and spec.retry.max_restarts > 0 and (rules.cheap or rules.checkpoint_signal > 0)
     end = state.clock_ms + max(60_000, 2 * spec.eviction_ms)
-    starts = [reservation.start_ms for reservation in state.reservations.values()]
+    starts = [reservation.start_ms for reservation in state.reservations.values() if not reservation.standing]
     starts += [window.start_ms for window in state.windows.values()]
     needs_to = job.state is JobState.PENDING and job.id not in state.reservations
     return end if yields and needs_to and max(starts, default=0) >= end else 0
 
 
-def sum_in_best_domain(driver: Driver, job: Job, end: int) -> int:
+def sum_in_best_domain(driver: Driver, job: Job, end: int, *, stays: bool = True) -> int:
     """For how many tasks there is room now, in one rack if the job is bound to one, on nodes that are promised to
-    nobody before `end`."""
+    nobody before `end`. Nobody has to go for a guess: who does not end by himself has no room where there is one."""
     state, group = driver.state, job.spec.groups[0]
     closed = {
         share.node_id
         for r in state.reservations.values()
-        if r.job_id != job.id and r.start_ms < end
+        if r.job_id != job.id and (r.start_ms < end or (r.standing and not stays))
         for share in r.shares
     }
     closed |= {n for w in state.windows.values() if w.start_ms < end for n in w.nodes}
