@@ -358,7 +358,7 @@ def test_costs_grow_with_lost_work_however_much_it_is() -> None:
     found = costs(np.full(len(lost), 7), lost, surplus=False)
     assert (np.diff(found) > 0).all()
     assert found[-1] < costs(np.array([8]), lost[:1], surplus=False)[0]
-    assert found[-1] * (1 << 19) < 1 << 63
+    assert int(found[-1]) * (1 << 19) < 1 << 63
 
 
 def test_a_task_of_many_gpus_costs_more_than_a_task_of_one() -> None:
