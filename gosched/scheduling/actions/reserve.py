@@ -10,6 +10,7 @@ from gosched.scheduling.backfill.earliest_start import EarliestStart, Start
 from gosched.scheduling.backfill.reserved_starts import ReservedStart, ReservedStarts, shares_of
 from gosched.scheduling.fairness.queue_limits import Allowance
 from gosched.scheduling.plan import Plan
+from gosched.scheduling.policy import Policy
 from gosched.scheduling.snapshot.task_requests import PendingGang
 from gosched.scheduling.snapshot.view import View
 
@@ -20,11 +21,13 @@ class Reserver:
     def __init__(
         self,
         view: View,
+        policy: Policy,
         plan: Plan,
         reserved_starts: ReservedStarts,
         capacity_views: CapacityViews,
         earliest_start: EarliestStart,
     ) -> None:
+        self._max_wait_ms = policy.max_wait_ms
         self._plan = plan
         self._reserved_starts = reserved_starts
         self._capacity_views = capacity_views
@@ -39,8 +42,10 @@ class Reserver:
         return max([holder.grace_ms for holder in self._holders.values() if holder.until_ms], default=0)
 
     def reserve_earliest(self, gang: PendingGang, allowance: Allowance) -> Reservation | None:
-        """Reserve the first start that is in sight; None: there is none."""
-        start = self._earliest_start.find(gang, self._plan.seed, allowance, likely=True)
+        """Reserve the first start that is in sight; None: there is none. Learned run times count for a gang that has
+        waited long: before that, what is kept free for it costs others more."""
+        has_waited = self._plan.planned_at_ms - gang.waits_since_ms >= self._max_wait_ms
+        start = self._earliest_start.find(gang, self._plan.seed, allowance, likely=has_waited)
         if start is None:
             return None
         self.made += 1

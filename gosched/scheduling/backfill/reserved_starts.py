@@ -266,8 +266,10 @@ class ReservedStarts:
     def windows_of(self, gang: PendingGang, from_ms: int, to_ms: int) -> tuple[int, ...]:
         """Return the indices of windows that do not admit the gang and begin before it would end."""
         found = []
+        likely_ms = self._now_ms + gang.likely_ms if gang.likely_ms else to_ms
         for index, window in enumerate(self.windows):
-            overlaps = window.start_ms < to_ms and from_ms < (window.end_ms or NEVER_MS)
+            ends_ms = min(to_ms, likely_ms) if index in self._kept_for else to_ms  # a guess for a guess
+            overlaps = window.start_ms < ends_ms and from_ms < (window.end_ms or NEVER_MS)
             if overlaps and not self._admits(index, gang):
                 found.append(index)
         return tuple(found)
