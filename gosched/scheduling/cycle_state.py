@@ -69,7 +69,7 @@ class CycleState:
             plan, victim_search, budget, views, feasibility, limits, decisions
         )
         self.starter = Starter(plan, self.start_now, self.start_after_evictions)
-        self.reserver = Reserver(view, policy, plan, starts, views, self.earliest_start)
+        self.reserver = Reserver(view, plan, starts, views, self.earliest_start)
         self.wait_explainer = WaitExplainer(self.explainer, views, starts, limits, self.start_now)
         shape_of = partial(limits.shape, plugins=plugins)
         self.node_keeper = NodeKeeper(

@@ -72,24 +72,19 @@ class Replanner:
         self._reserver.remove(reserved)
         self._reserved_starts.unmark(reserved)
         gang = reserved.gang
-        likely = not reserved.reservation.for_deadline
-        start = self._earliest_start.find(gang, self._plan.seed, self._limits.allowance(gang), likely=likely)
+        start = self._earliest_start.find(gang, self._plan.seed, self._limits.allowance(gang))
         if start is not None:
             return self._moved(reserved, start)
         self._plan.withdraw(gang.job_id)
         return None
 
     def earlier(self, reserved: ReservedStart, allowance: Allowance) -> ReservedStart:
-        """Return the reserved start, moved to an earlier moment if there is one: for one that rests on limits, such a
-        moment. A promise is not given up for what is likely."""
+        """Return the reserved start, moved to an earlier moment if there is one."""
         before = reserved.start_ms - MIN_GAIN_MS
         if self._searches >= MAX_IMPROVED or not self._earliest_start.is_plausible(reserved, before):
             return reserved
         self._searches += 1
-        likely = reserved.reservation.learned
-        start = self._earliest_start.find(
-            reserved.gang, self._plan.seed, allowance, before_ms=before, without=reserved, likely=likely
-        )
+        start = self._earliest_start.find(reserved.gang, self._plan.seed, allowance, before_ms=before, without=reserved)
         if start is None:
             return reserved
         self._reserver.remove(reserved)

@@ -18,10 +18,8 @@ from hypothesis import HealthCheck, Phase, given, settings
 
 from gosched.core.commands.cluster import SetQueues
 from gosched.core.commands.plans import GangPlacement
-from gosched.core.records.reservation import Reservation
 from gosched.core.state.cluster_state import ClusterState
 from gosched.scheduling import Plan, Policy, View, ViewBuilder, reservations
-from gosched.scheduling.actions import reserve
 from gosched.scheduling.actions.start_reserved import StartReserved
 from gosched.scheduling.backfill.capacity_timeline import CapacityTimeline
 from gosched.scheduling.backfill.capacity_views import CapacityViews
@@ -60,7 +58,6 @@ LEAST = {
     "in a window": 2,
     "waits": 300,
     "no loan": 30,
-    "expected": 5,
 }
 
 
@@ -274,13 +271,6 @@ def old_fences_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-def what_is_expected_is_promised(monkeypatch: pytest.MonkeyPatch) -> None:
-    def unlearned(**fields: Any) -> Reservation:
-        return Reservation(**(fields | {"learned": False}))
-
-    monkeypatch.setattr(reserve, "Reservation", unlearned)
-
-
 def claims_bind_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ReservedStarts, "binding", lambda self, gang, before_ms: ())
 
@@ -331,7 +321,6 @@ def a_queue_takes_more_than_its_guarantee(monkeypatch: pytest.MonkeyPatch) -> No
         (a_new_fence_is_forgotten, check_every_life, "the state machine refuses"),
         (old_fences_are_forgotten, check_every_life, "the state machine refuses|promise"),
         (whoever_was_to_go_stays, check_every_life, "promise"),
-        (what_is_expected_is_promised, check_every_life, "promise"),
         (claims_bind_nobody, check_every_life, "promise"),
         (promises_are_forgotten, check_every_life, "promise"),
         (claims_bind_those_who_end_before, check_every_life, "idle"),

@@ -130,7 +130,7 @@ def test_the_gang_starts_elsewhere_if_it_fits_there_first() -> None:
     world.expect("next a", AT_ONCE)
 
 
-def test_two_gangs_get_nodes_of_their_own() -> None:
+def test_one_gang_at_a_time_has_nodes_kept_for_it() -> None:
     check(
         """
         nodes
@@ -148,7 +148,7 @@ def test_two_gangs_get_nodes_of_their_own() -> None:
           z   : 2x 4cpu
         plan
           x  INSUFFICIENT @2m a b
-          y  INSUFFICIENT @4m c d
+          y  INSUFFICIENT
           z  INSUFFICIENT
         """,
         AT_ONCE,

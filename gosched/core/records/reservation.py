@@ -37,5 +37,3 @@ class Reservation:
     made_at_ms: int
     #: Its nodes are kept for it as they drain: when what runs there ends is not known, and the start is a guess.
     standing: bool = added(False, 4)
-    #: The start rests on learned run times: it is expected, not promised, and gives way to those that rest on limits.
-    learned: bool = added(False, 4)

@@ -35,7 +35,7 @@ from gosched.scheduling.snapshot.task_requests import PendingGang
 from gosched.scheduling.snapshot.view import View
 from gosched.scheduling.suspects import Kind, Stumble, Suspect
 
-MAX_STANDING = 4  # beside the reserved starts that are in sight
+MAX_STANDING = 1  # with more, what is kept free costs others more than the gangs gain (docs/guides/scheduling.md)
 MAX_GUESS_MS = 24 * 3_600_000
 _MIN_GUESS_MS = 60_000
 

@@ -10,7 +10,6 @@ from gosched.scheduling.backfill.earliest_start import EarliestStart, Start
 from gosched.scheduling.backfill.reserved_starts import ReservedStart, ReservedStarts, shares_of
 from gosched.scheduling.fairness.queue_limits import Allowance
 from gosched.scheduling.plan import Plan
-from gosched.scheduling.policy import Policy
 from gosched.scheduling.snapshot.task_requests import PendingGang
 from gosched.scheduling.snapshot.view import View
 
@@ -21,13 +20,11 @@ class Reserver:
     def __init__(
         self,
         view: View,
-        policy: Policy,
         plan: Plan,
         reserved_starts: ReservedStarts,
         capacity_views: CapacityViews,
         earliest_start: EarliestStart,
     ) -> None:
-        self._max_wait_ms = policy.max_wait_ms
         self._plan = plan
         self._reserved_starts = reserved_starts
         self._capacity_views = capacity_views
@@ -42,10 +39,8 @@ class Reserver:
         return max([holder.grace_ms for holder in self._holders.values() if holder.until_ms], default=0)
 
     def reserve_earliest(self, gang: PendingGang, allowance: Allowance) -> Reservation | None:
-        """Reserve the first start that is in sight; None: there is none. Learned run times count for a gang that has
-        waited long: before that, what is kept free for it costs others more."""
-        has_waited = self._plan.planned_at_ms - gang.waits_since_ms >= self._max_wait_ms
-        start = self._earliest_start.find(gang, self._plan.seed, allowance, likely=has_waited)
+        """Reserve the first start that is in sight; None: there is none."""
+        start = self._earliest_start.find(gang, self._plan.seed, allowance)
         if start is None:
             return None
         self.made += 1
@@ -63,7 +58,6 @@ class Reserver:
             shares=shares_of(gang, start.placement),
             for_deadline=for_deadline,
             made_at_ms=made_at_ms or self._plan.planned_at_ms,
-            learned=start.learned,
         )
         self._plan.reserve(reservation)
         reserved = ReservedStart(gang, reservation)

@@ -54,7 +54,7 @@ class CapacityTimeline:
         gang that they are evicted for counts what they release."""
         self._release_profile.drop_releases({gang.job_id: ranks})
         freed = self._occupied().freed(self._occupied().tasks_of(gang.job_id, ranks))
-        self._reserved_starts.record_release(freed, gang.likely_ends_ms(self._now_ms))
+        self._reserved_starts.record_release(freed, gang.ends_ms(self._now_ms))
 
     def fence(self, gang: PendingGang, placement: GangPlacement, freed: Freed, grace_ms: int) -> None:
         """Record a gang that starts once `freed` is there, which takes up to `grace_ms`. Others get what is free now

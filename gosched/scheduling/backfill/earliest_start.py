@@ -37,8 +37,6 @@ class Start:
     at_ms: int
     #: The devices may differ in the end.
     placement: GangPlacement
-    #: It rests on learned run times.
-    learned: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +69,8 @@ class EarliestStart:
         self._reserved_starts = reserved_starts
         self._now_ms = now_ms
         self._futile = _Futile()
-        self._known: dict[bool, tuple[object, _Totals]] = {}  # with their versions; with what is learned, and without
+        self._known: _Totals | None = None
+        self._known_version: object = None
 
     def find(
         self,
@@ -81,33 +80,16 @@ class EarliestStart:
         *,
         before_ms: int = NEVER_MS,
         without: ReservedStart | None = None,
-        likely: bool = False,
     ) -> Start | None:
         """Return the first start found, later than now and earlier than `before_ms`; None: there is none in sight.
-        `without`: the gang's own reserved start, which is not in its way. `likely`: where limits and estimates leave
-        none, one by learned run times, too."""
-        start = self._find(gang, seed, allowance, before_ms, without, likely=False)
-        if start is None and likely and self._release_profile.learned:
-            start = self._find(gang, seed, allowance, before_ms, without, likely=True)
-        return start
-
-    def _find(
-        self,
-        gang: PendingGang,
-        seed: int,
-        allowance: Allowance,
-        before_ms: int,
-        without: ReservedStart | None,
-        *,
-        likely: bool,
-    ) -> Start | None:
-        key = self._futile_key(gang, allowance, without, likely=likely)
-        moments = self._plausible(gang, before_ms, without, likely=likely)
+        `without`: the gang's own reserved start, which is not in its way."""
+        key = self._futile_key(gang, allowance, without)
+        moments = self._plausible(gang, before_ms, without)
         moments = moments[np.searchsorted(moments, self._futile.after(key, gang), side="right") :]
         failed = proven = -1
         found: Start | None = None
         for index in _steps(len(moments)):
-            found = self._try(gang, int(moments[index]), seed, allowance, without, likely=likely)
+            found = self._try(gang, int(moments[index]), seed, allowance, without)
             if found is not None:
                 break
             proven = index if index == proven + 1 else proven
@@ -116,7 +98,7 @@ class EarliestStart:
             found is not None and index - failed > 1
         ):  # bisect between the last that failed and the one that was found
             middle = (failed + index) // 2
-            if (tried := self._try(gang, int(moments[middle]), seed, allowance, without, likely=likely)) is None:
+            if (tried := self._try(gang, int(moments[middle]), seed, allowance, without)) is None:
                 failed = middle
             else:
                 index, found = middle, tried
@@ -124,29 +106,19 @@ class EarliestStart:
             self._futile.note(key, gang, int(moments[proven]))
         return found
 
-    def _futile_key(
-        self, gang: PendingGang, allowance: Allowance, without: ReservedStart | None, *, likely: bool
-    ) -> object:
+    def _futile_key(self, gang: PendingGang, allowance: Allowance, without: ReservedStart | None) -> object:
         """Return what gangs share that find no start for the same reason; None: this one shares it with no other."""
         if without is not None or len(gang.requests) > 1 or gang.placed or self._feasibility.policy.plugins:
             return None
         reserved_starts = self._reserved_starts
         self._futile.keep_for(reserved_starts.gains)
-        admitted = (gang.queue, gang.tenant, gang.priority) if reserved_starts.windows else ()
-        return gang.shape, allowance, admitted, likely
+        return gang.shape, allowance, (gang.queue, gang.tenant, gang.priority) if reserved_starts.windows else ()
 
     def _try(
-        self,
-        gang: PendingGang,
-        moment_ms: int,
-        seed: int,
-        allowance: Allowance,
-        without: ReservedStart | None,
-        *,
-        likely: bool,
+        self, gang: PendingGang, moment_ms: int, seed: int, allowance: Allowance, without: ReservedStart | None
     ) -> Start | None:
         reserved_starts, end = self._reserved_starts, _end(gang, moment_ms)
-        nodes = reserved_starts.nodes_at(moment_ms, end, without, likely=likely)
+        nodes = reserved_starts.nodes_at(moment_ms, end, without)
         if not all(_may_fit(nodes, request) for request in gang.requests):
             return None
         capacity = FreeCapacity(nodes)
@@ -156,7 +128,7 @@ class EarliestStart:
             rows.close(rows.rows)
             capacity.put(rows)
         placement = place(gang, capacity, self._feasibility.with_capacity(capacity), seed, allowance)
-        return None if placement is None else Start(moment_ms, placement, likely)
+        return None if placement is None else Start(moment_ms, placement)
 
     def may_fit_now(self, gang: PendingGang, until_ms: int) -> bool:
         """Return whether the total of free amounts suffices from now until then. False is certain as long as all
@@ -167,12 +139,12 @@ class EarliestStart:
 
     def is_plausible(self, reserved: ReservedStart, before_ms: int) -> bool:
         """Return whether totals leave the gang an earlier start than its own, without a look at any node."""
-        return bool(self._plausible(reserved.gang, before_ms, reserved, likely=reserved.reservation.learned).size)
+        return bool(self._plausible(reserved.gang, before_ms, reserved).size)
 
-    def _plausible(self, gang: PendingGang, before_ms: int, without: ReservedStart | None, *, likely: bool) -> IntArray:
+    def _plausible(self, gang: PendingGang, before_ms: int, without: ReservedStart | None) -> IntArray:
         """Return the moments, earlier than `before_ms`, at which something is released and from which on the total of
         free amounts suffices for as long as the gang runs. Whether the gang fits on nodes is not known yet."""
-        totals = self._totals(likely=likely)
+        totals = self._totals()
         moments, free = totals.moments, totals.free
         count = int(np.searchsorted(moments, before_ms))
         if not count or (totals.most[count - 1] < gang.total).any():
@@ -192,19 +164,16 @@ class EarliestStart:
         found: IntArray = moments[good]
         return found
 
-    def _totals(self, *, likely: bool = True) -> _Totals:
+    def _totals(self) -> _Totals:
         """Return the totals as everything stands now."""
         version = (self._reserved_starts.version, tuple(self._plain.total))
-        likely = likely or not self._release_profile.learned
-        known = self._known.get(likely)
-        if known is None or known[0] != version:
-            known = self._known[likely] = version, self._computed(likely=likely)
-        return known[1]
+        if self._known is None or self._known_version != version:
+            self._known, self._known_version = self._computed(), version
+        return self._known
 
-    def _computed(self, *, likely: bool) -> _Totals:
-        ends, amounts = self._release_profile.steps(likely=likely)
-        # What an expected start takes may not be there as far as limits tell; nodes will show what is left.
-        all_reserved = [each for each in self._reserved_starts.all if likely or not each.reservation.learned]
+    def _computed(self) -> _Totals:
+        ends, amounts = self._release_profile.steps()
+        all_reserved = self._reserved_starts.all
         starts = np.array([reserved.start_ms for reserved in all_reserved], dtype=np.int64)
         stops = np.array([reserved.end_ms for reserved in all_reserved], dtype=np.int64)
         taken = np.array([reserved.gang.total for reserved in all_reserved], dtype=np.int64).reshape(-1, len(NOTHING))

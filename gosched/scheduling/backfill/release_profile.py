@@ -1,8 +1,7 @@
-"""The release profile: what is released when, as far as limits and estimates tell; and, where they do not, as far as
-learned run times do (`likely`).
+"""The release profile: what is released when, as far as limits and estimates tell.
 
-Invariant: a gang of which nothing is known counts as one that runs for ever; one that has overrun its estimate, or what
-was learned, as one that runs for as long again as it has overrun. What is learned only adds releases.
+Invariant: a gang without a limit and an estimate counts as one that runs for ever; one that has overrun its estimate,
+as one that runs for as long again as it has overrun.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
@@ -33,76 +31,61 @@ class ReleaseProfile:
         self._view = view
         self._now_ms = now_ms
         self._occupied = occupied
-        self._guesses = guesses
+        self._ends_of = RunningGang.guessed_ends_ms if guesses else RunningGang.ends_ms
         self._evicted: dict[str, tuple[int, ...]] = {}
         self._new: list[tuple[_Placed, int]] = []
         self._left: list[Releases] = []
-        self._all: dict[bool, Releases] = {}  # without and with what is learned
+        self._all: Releases | None = None
         self._parts: list[Releases] = []  # of gangs that ran at first, of fences, of new placements
-        self._known_ends: Releases | None = None  # of gangs that ran at first, without what is learned
 
     def record_start(self, gang: PendingGang, placement: GangPlacement, end_ms: int) -> None:
         """Add what the gang releases. `end_ms`: when it ends or is evicted at the latest; NEVER_MS: not known."""
         if end_ms < NEVER_MS:
             self._new.append((_placed(gang, placement), end_ms))
             del self._parts[2:]
-            self._all = {}
+            self._all = None
 
     def add_release(self, freed: Freed, at_ms: int) -> None:
         """Add what victims of this cycle release beyond what the gang takes that they are evicted for."""
         self._left.append(Releases.at(freed, at_ms))
-        self._all = {}
+        self._all = None
 
     def drop_releases(self, victims: Mapping[str, tuple[int, ...]]) -> None:
         """Drop the releases of these jobs, or of these ranks of theirs: their capacity goes to other gangs."""
         self._evicted.update(victims)
         self._parts.clear()
-        self._known_ends = None
-        self._all = {}
+        self._all = None
 
-    @cached_property
-    def learned(self) -> bool:
-        """Return whether run times are learned of a gang of which nothing else is known."""
-        return any(_is_learned(gang, self._now_ms) for gang in self._occupied().gangs)
-
-    def freed(self, after_ms: int, by_ms: int, *, likely: bool = True) -> Freed:
+    def freed(self, after_ms: int, by_ms: int) -> Freed:
         """Return what is released later than the one moment, and not later than the other."""
-        return self.releases(likely=likely).between(after_ms, by_ms)
+        return self.releases().between(after_ms, by_ms)
 
-    def steps(self, *, likely: bool = True) -> tuple[IntArray, IntArray]:
+    def steps(self) -> tuple[IntArray, IntArray]:
         """Return the moment of each release and its amounts by column; on ready nodes only."""
-        known = self.releases(likely=likely)
+        known = self.releases()
         ready = self._view.nodes.ready[known.freed.rows]
         return known.ends[ready], known.freed.amounts[ready]
 
-    def releases(self, *, likely: bool = True) -> Releases:
-        """Return all releases that are known. `likely`: by learned run times, too."""
-        likely = likely or not self.learned
-        if likely not in self._all:
-            self._all[likely] = Releases.merged(self._known(likely=likely))
-        return self._all[likely]
+    def releases(self) -> Releases:
+        """Return all releases that are known."""
+        if self._all is None:
+            self._all = Releases.merged(self._known())
+        return self._all
 
-    def _known(self, *, likely: bool) -> list[Releases]:
+    def _known(self) -> list[Releases]:
         view, nodes = self._view, self._view.nodes
         if not self._parts:
-            self._parts = [self._of_holders(likely=True), _of_fences(view, self._now_ms)]
+            self._parts = [self._of_holders(), _of_fences(view, self._now_ms)]
         if len(self._parts) < 3:
             new = Occupied(nodes, [gang for gang, _ in self._new])
             ends = np.array([end for _, end in self._new], dtype=np.int64)
             self._parts.append(Releases.of(new, ends[new.gang]))
-        if likely:
-            return [*self._parts, *self._left]
-        if self._known_ends is None:
-            self._known_ends = self._of_holders(likely=False)
-        return [self._known_ends, *self._parts[1:], *self._left]
+        return [*self._parts, *self._left]
 
-    def _of_holders(self, *, likely: bool) -> Releases:
+    def _of_holders(self) -> Releases:
         """Return the releases of running gangs. What is evicted for a fence is counted with the fence."""
         occupied, view, now_ms = self._occupied(), self._view, self._now_ms
-        ends_of = RunningGang.likely_ends_ms if likely and self.learned else RunningGang.ends_ms
-        if self._guesses:
-            ends_of = RunningGang.guessed_ends_ms
-        by_task = np.array([ends_of(gang, now_ms) for gang in occupied.gangs], dtype=np.int64)[occupied.gang]
+        by_task = np.array([self._ends_of(gang, now_ms) for gang in occupied.gangs], dtype=np.int64)[occupied.gang]
         for job_id, ranks in self._evicted.items():
             by_task[occupied.tasks_of(job_id, ranks)] = NEVER_MS
         if view.freed_soon:
@@ -190,10 +173,6 @@ class _Placed:
     job_id: str
     each: tuple[Resources, ...]
     holdings: tuple[Holding, ...]
-
-
-def _is_learned(gang: RunningGang, now_ms: int) -> bool:
-    return gang.run_times is not None and gang.ends_ms(now_ms) >= NEVER_MS
 
 
 def _placed(gang: PendingGang, placement: GangPlacement) -> _Placed:

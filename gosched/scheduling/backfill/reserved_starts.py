@@ -53,10 +53,9 @@ class ReservedStart:
         return self.reservation.end_ms or NEVER_MS
 
     @property
-    def age(self) -> tuple[bool, int, int]:
-        """Return what orders reservations; the older is the lower. What rests on learned run times counts as younger
-        than all that rests on limits, so that it is what moves when a job runs for longer."""
-        return self.reservation.learned, self.reservation.made_at_ms, self.gang.sequence
+    def age(self) -> tuple[int, int]:
+        """Return what orders reservations; the older is the lower."""
+        return self.reservation.made_at_ms, self.gang.sequence
 
     @property
     def place(self) -> tuple[int, int]:
@@ -292,18 +291,14 @@ class ReservedStarts:
         nodes = {share.node_id for share in reserved.reservation.shares}
         return any(not nodes.isdisjoint(self.windows[index].nodes) for index in found)
 
-    def nodes_at(
-        self, moment_ms: int, before_ms: int = 0, without: ReservedStart | None = None, *, likely: bool = True
-    ) -> NodeColumns:
+    def nodes_at(self, moment_ms: int, before_ms: int = 0, without: ReservedStart | None = None) -> NodeColumns:
         """Return the nodes at a later moment, less what reserved starts hold then; and, on their nodes, no more than
-        is left at reserved starts after it and before another moment. `without`: as if that one were not there.
-        `likely`: with what is released by learned run times."""
+        is left at reserved starts after it and before another moment. `without`: as if that one were not there."""
         lines, own, plain = self.lines(), without.number if without else 0, self._plain
         plain.settle()
         devices = plain.devices
         free, gpu_free, owned = plain.free.copy(order="F"), devices.gpu_free.copy(), devices.cpus_owned.copy()
-        freed = self._release_profile.freed(self._now_ms, moment_ms, likely=likely)
-        held = lines.held_at(moment_ms, own)
+        freed, held = self._release_profile.freed(self._now_ms, moment_ms), lines.held_at(moment_ms, own)
         np.add.at(free, freed.rows, freed.amounts)
         np.subtract.at(free, held.rows, held.amounts)
         np.add.at(gpu_free, (freed.gpu_rows, freed.gpus), freed.gpu_millis)
@@ -319,9 +314,6 @@ class ReservedStarts:
             gpu_free[rows] = np.minimum(gpu_free[rows], least.gpu_free)
             for row, mask in zip(rows.tolist(), least.owned, strict=True):
                 owned[row] |= mask
-        if not likely and self._release_profile.learned:  # an expected start may take what no limit is known to release
-            np.maximum(free, 0, out=free)
-            np.maximum(gpu_free, 0, out=gpu_free)
         if gpu_free.shape[1]:
             free[:, DEVICES] = device_columns(gpu_free, self._nodes.gpu_link)
         return self._nodes.with_load(free, gpu_free, owned)

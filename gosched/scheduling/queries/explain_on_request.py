@@ -21,9 +21,6 @@ from gosched.scheduling.snapshot.view import View
 
 MAX_HOLDERS = 5
 
-_KNOWN = "estimated from the timeouts and estimates of running jobs"
-_LEARNED = "expected by the run times of jobs like those that run"
-
 FITS_NOW = Explanation(code=WaitReason.QUEUED, message="it fits now; its turn comes in the next cycle")
 
 
@@ -49,13 +46,12 @@ def _with_start(trial: TrialCycle, gang: PendingGang, why: Explanation) -> Expla
     if why.is_hopeless:  # no job is in its way, and none that ends lets it start
         return why
     own = trial.view.reservations.get(gang.job_id)
-    start = trial.earliest_start(gang, limited=True, likely=True) if not gang.joins else None
+    start = trial.earliest_start(gang, limited=True) if not gang.joins else None
     if start is None:
         return replace(why, holders=_holders(trial, gang, trial.allowed_nodes(gang), NEVER_MS))
-    at_ms, source = start.at_ms, f"{_LEARNED if start.learned else _KNOWN}; nothing is reserved yet"
+    at_ms, source = start.at_ms, "estimated from the timeouts and estimates of running jobs; nothing is reserved yet"
     if own is not None and own.attempt == gang.attempt:
         at_ms, source = min(own.start_ms, at_ms), "reserved for its deadline" if own.for_deadline else "reserved"
-        source = f"{source}, {_LEARNED}" if own.learned else source
     return replace(
         why,
         start_ms=at_ms,
@@ -68,9 +64,7 @@ def _holders(trial: TrialCycle, gang: PendingGang, node_ids: Sequence[str], by_m
     """Return other gangs on the nodes that end by then, the first to end first; of those that end at the same time, the
     one with the most tasks."""
     nodes = frozenset(node_ids)
-    ends = [
-        (holder.likely_ends_ms(trial.now_ms), -len(holder.holdings), holder) for holder in trial.view.holders.values()
-    ]
+    ends = [(holder.ends_ms(trial.now_ms), -len(holder.holdings), holder) for holder in trial.view.holders.values()]
     found: list[Holder] = []
     for until, _, holder in sorted(ends, key=lambda entry: (entry[0], entry[1], entry[2].sequence)):
         here = [held for held in holder.holdings if held.node_id in nodes]

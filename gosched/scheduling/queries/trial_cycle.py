@@ -66,13 +66,10 @@ class TrialCycle:
         """Return the jobs that would be evicted for the gang."""
         return self._start_after_evictions.victims_for(gang)
 
-    def earliest_start(
-        self, gang: PendingGang, *, limited: bool = False, before_ms: int = NEVER_MS, likely: bool = False
-    ) -> Start | None:
-        """Return the first start after now. `limited`: with no more tasks than limits allow. `likely`: where nothing
-        else tells of one, by learned run times."""
+    def earliest_start(self, gang: PendingGang, *, limited: bool = False, before_ms: int = NEVER_MS) -> Start | None:
+        """Return the first start after now. `limited`: with no more tasks than limits allow."""
         allowance = self._limits.allowance(gang) if limited else UNLIMITED
-        return self._earliest_start.find(gang, self._seed, allowance, before_ms=before_ms, likely=likely)
+        return self._earliest_start.find(gang, self._seed, allowance, before_ms=before_ms)
 
     def reserve(self, gang: PendingGang, start: Start) -> Reservation:
         """Return the reservation of this start for the gang's deadline."""

@@ -990,7 +990,7 @@ class Share(_message.Message):
     def __init__(self, group: _Optional[str] = ..., node_id: _Optional[str] = ..., count: _Optional[int] = ...) -> None: ...
 
 class Reservation(_message.Message):
-    __slots__ = ("job_id", "attempt", "start_ms", "end_ms", "shares", "for_deadline", "made_at_ms", "standing", "learned")
+    __slots__ = ("job_id", "attempt", "start_ms", "end_ms", "shares", "for_deadline", "made_at_ms", "standing")
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     START_MS_FIELD_NUMBER: _ClassVar[int]
@@ -999,7 +999,6 @@ class Reservation(_message.Message):
     FOR_DEADLINE_FIELD_NUMBER: _ClassVar[int]
     MADE_AT_MS_FIELD_NUMBER: _ClassVar[int]
     STANDING_FIELD_NUMBER: _ClassVar[int]
-    LEARNED_FIELD_NUMBER: _ClassVar[int]
     job_id: str
     attempt: int
     start_ms: int
@@ -1008,8 +1007,7 @@ class Reservation(_message.Message):
     for_deadline: bool
     made_at_ms: int
     standing: bool
-    learned: bool
-    def __init__(self, job_id: _Optional[str] = ..., attempt: _Optional[int] = ..., start_ms: _Optional[int] = ..., end_ms: _Optional[int] = ..., shares: _Optional[_Iterable[_Union[Share, _Mapping]]] = ..., for_deadline: bool = ..., made_at_ms: _Optional[int] = ..., standing: bool = ..., learned: bool = ...) -> None: ...
+    def __init__(self, job_id: _Optional[str] = ..., attempt: _Optional[int] = ..., start_ms: _Optional[int] = ..., end_ms: _Optional[int] = ..., shares: _Optional[_Iterable[_Union[Share, _Mapping]]] = ..., for_deadline: bool = ..., made_at_ms: _Optional[int] = ..., standing: bool = ...) -> None: ...
 
 class Window(_message.Message):
     __slots__ = ("name", "start_ms", "end_ms", "nodes", "queues", "tenants", "reason")

@@ -140,9 +140,6 @@ class Checks:
                 continue
             start_ms = reservation.start_ms
             assert start_ms >= state.jobs[job_id].begin_ms, f"promise: {job_id} is to start before its begin"
-            if reservation.learned and job_id not in self.promised:
-                self.seen["expected"] += 1
-                continue  # nothing is promised: a job that is expected to end may run on
             self.promised[job_id] = min(start_ms, self.promised.get(job_id, start_ms))
 
     def _was_outranked(self, driver: Driver, job_id: str) -> bool:
