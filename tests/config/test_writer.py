@@ -30,7 +30,7 @@ def read(text: str) -> JobSpec:
 
 
 def check_round_trips(examples: int, seen: Counter[str], *phases: Phase) -> None:
-    @settings(max_examples=examples, deadline=None, derandomize=True, database=None, phases=phases or tuple(Phase))
+    @settings(max_examples=150examples, deadline=None, derandomize=True, database=None, phases=phases or tuple(Phase))
     @given(specs())
     def round_trip(job: JobSpec) -> None:
         if check_job(job, NEWEST_LEVEL) is not None:

@@ -73,7 +73,7 @@ def _broken_gangs_run_on(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         (_all_that_is_held_is_kept, range(40)),
         (_held_gangs_are_repaired, (5, 31)),
-        (_fences_cost_no_quota, (16, 72, 78)),
+        (_fences_cost_no_quota, (1, 55, 116)),
         (_fences_outlive_their_nodes, range(40)),
         (_broken_gangs_run_on, range(40)),
     ],
