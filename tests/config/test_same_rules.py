@@ -30,7 +30,6 @@ from tests.config.specs import quotas, specs, trees
 from tests.config.written import job_text, vector
 from tests.state_machine.cluster import spec
 
-
 NOW_MS = 3
 
 

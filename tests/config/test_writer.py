@@ -30,7 +30,7 @@ def read(text: str) -> JobSpec:
 
 
 def check_round_trips(examples: int, seen: Counter[str], *phases: Phase) -> None:
-    @settings(max_examples=150examples, deadline=None, derandomize=True, database=None, phases=phases or tuple(Phase))
+    @settings(max_examples=examples, deadline=None, derandomize=True, database=None, phases=phases or tuple(Phase))
     @given(specs())
     def round_trip(job: JobSpec) -> None:
         if check_job(job, NEWEST_LEVEL) is not None:
@@ -45,7 +45,7 @@ def check_round_trips(examples: int, seen: Counter[str], *phases: Phase) -> None
 
 def test_any_job_is_read_as_it_was_written() -> None:
     seen: Counter[str] = Counter()
-    check_round_trips(60, seen)
+    check_round_trips(100, seen)
     assert seen["same"] > 15, seen
 
 
