@@ -56,7 +56,7 @@ def _start(start: Reservation) -> _Reservation:
         start_ms=start.start_ms,
         end_ms=start.end_ms,
         nodes=tuple(sorted({share.node_id for share in start.shares})),
-        reason="deadline" if start.for_deadline else "",
+        reason=start.why,
     )
 
 

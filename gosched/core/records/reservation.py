@@ -37,3 +37,11 @@ class Reservation:
     made_at_ms: int
     #: Its nodes are kept for it as they drain: when what runs there ends is not known, and the start is a guess.
     standing: bool = added(False, 4)
+
+    @property
+    def why(self) -> str:
+        """Return a few words for people about what it is; empty for a start that is reserved for its place in the
+        queue."""
+        if self.for_deadline:
+            return "deadline"
+        return "a guess: what runs there tells no end" if self.standing else ""

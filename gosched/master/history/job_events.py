@@ -130,7 +130,10 @@ def reservation_changed(state: ClusterState, event: ReservationChanged, *, start
     if event.start_ms:
         if event.broken or abs(event.start_ms - event.before_ms) >= MIN_MOVE_MS:
             late = ", after its deadline" if event.broken else ""
+            held = state.reservations.get(event.job_id)
             line = f"a start at {utc(event.start_ms)} is reserved for it{late}"
+            if held is not None and held.standing:
+                line = f"nodes are kept for it, as a guess until {utc(event.start_ms)}"
             yield Draft(Kind.JOB_RESERVED, line, job=job, job_id=event.job_id)
     elif event.broken or not starts:
         line = "its reserved start is lost" + (", and its deadline with it" if event.broken else "")

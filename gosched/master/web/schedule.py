@@ -169,7 +169,7 @@ def list_promises(state: ClusterState, shows: Shows = lambda job: True) -> list[
         if (waiting := state.jobs.get(reservation.job_id)) is not None and shows(waiting):
             tasks = sum(share.count for share in reservation.shares)
             nodes = len({share.node_id for share in reservation.shares})
-            note = "to keep its deadline" if reservation.for_deadline else ""
+            note = "to keep its deadline" if reservation.for_deadline else reservation.why
             found.append(
                 _listed("reserved start", waiting, nodes, tasks, reservation.start_ms, reservation.end_ms, note)
             )
