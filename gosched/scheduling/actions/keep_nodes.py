@@ -31,6 +31,7 @@ from gosched.scheduling.plan import Plan
 from gosched.scheduling.policy import Policy
 from gosched.scheduling.preemption.eviction_rules import EvictionBudget
 from gosched.scheduling.snapshot.occupancy import Occupants
+from gosched.scheduling.snapshot.running_gangs import NEVER_MS
 from gosched.scheduling.snapshot.task_requests import PendingGang
 from gosched.scheduling.snapshot.view import View
 from gosched.scheduling.suspects import Kind, Stumble, Suspect
@@ -128,17 +129,14 @@ class NodeKeeper:
             return self._reserver.reserve(gang, in_sight)
         free_ms = self._free_ms(reserved)
         is_due = old.start_ms <= self._now_ms
-        if free_ms is None or (is_due and free_ms <= self._now_ms):  # it could not start there
-            start = self._first_free(gang, without=_nodes_of(reserved))
-        elif is_due:
-            start = self._first_free(gang)
-            start = start if start is not None and start.at_ms < free_ms else None
-        else:
-            start = None
-        if start is not None:
-            self._open(gang)
-            return self._made(gang, start)
-        if free_ms is None or (is_due and free_ms <= self._now_ms) or free_ms > self._now_ms + MAX_GUESS_MS:
+        if is_due and free_ms <= self._now_ms:
+            free_ms = NEVER_MS  # it could not start there
+        if is_due or free_ms == NEVER_MS:
+            start = self._first_free(gang, without=_nodes_of(reserved) if free_ms == NEVER_MS else ())
+            if start is not None and start.at_ms < free_ms:
+                self._open(gang)
+                return self._made(gang, start)
+        if free_ms > self._now_ms + MAX_GUESS_MS:
             return None
         guess_ms = max(free_ms, self._now_ms + _MIN_GUESS_MS)
         if is_due or guess_ms < old.start_ms:
@@ -150,14 +148,14 @@ class NodeKeeper:
         self._plan.wake_at(reserved.start_ms)
         return reserved
 
-    def _free_ms(self, reserved: ReservedStart) -> int | None:
-        """Return when nothing will run on its nodes any more, by guesses; None: a node is lost, or closed."""
+    def _free_ms(self, reserved: ReservedStart) -> int:
+        """Return when nothing will run on its nodes any more, by guesses; NEVER_MS: a node is lost, or closed."""
         node_ids = _nodes_of(reserved)
         rows = self._view.nodes.rows(tuple(node_ids))
         if len(rows) < len(node_ids) or not self._view.nodes.ready[rows].all():
-            return None
+            return NEVER_MS
         if any(not set(window.nodes).isdisjoint(node_ids) for window in self._view.windows):
-            return None
+            return NEVER_MS
         held = self._occupants()
         there = np.unique(held.gang[np.isin(held.row, rows)]).tolist()
         return max([held.gangs[number].guessed_ends_ms(self._now_ms) for number in there], default=self._now_ms)
