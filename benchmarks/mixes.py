@@ -47,6 +47,7 @@ from benchmarks.drawn_mixes import (
 )
 from benchmarks.max_min import dominant_share, max_min_shares
 from benchmarks.report import Report
+from gosched.config.settings import Overtake
 from gosched.core.resources import Resources
 from gosched.replication.applier import GC_THRESHOLD
 from gosched.scheduling import Policy
@@ -60,13 +61,14 @@ SEEDS = (1, 2, 3)
 LOADS_PCT = (70, 85, 100, 110, 130)
 MOMENTS = 100  # at which shares are compared with fair ones
 DEFAULT, NOT_PREEMPTIBLE = "default", "not preemptible"
+USUAL = Policy(max_wait_ms=Overtake().max_wait_ms)
 POLICIES = {
-    DEFAULT: Policy(),
-    NOT_PREEMPTIBLE: Policy(),
-    "no reservations": Policy(reservations=0),
-    "1 reservation": Policy(reservations=1),
-    "16 reservations": Policy(reservations=16),
-    "all reservations": Policy(reservations=ALL),
+    DEFAULT: USUAL,
+    NOT_PREEMPTIBLE: USUAL,
+    "no reservations": replace(USUAL, reservations=0),
+    "1 reservation": replace(USUAL, reservations=1),
+    "16 reservations": replace(USUAL, reservations=16),
+    "all reservations": replace(USUAL, reservations=ALL),
 }
 KEPT = Path(__file__).parent / "mixes_smoke.json"
 SMOKE_RUNS = 6  # of each mix, each with other arrivals
