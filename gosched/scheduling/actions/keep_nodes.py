@@ -18,12 +18,12 @@ import numpy as np
 
 from gosched.core.records.reservation import Reservation
 from gosched.core.records.window import Window
-from gosched.scheduling.actions.reserve import Reserver
+from gosched.scheduling.actions.reserve import Reserver, reservation_of
 from gosched.scheduling.actions.starter import Starter
 from gosched.scheduling.backfill.capacity_views import CapacityViews
 from gosched.scheduling.backfill.earliest_start import EarliestStart, Start
 from gosched.scheduling.backfill.release_profile import ReleaseProfile
-from gosched.scheduling.backfill.reserved_starts import ReservedStart, ReservedStarts, shares_of
+from gosched.scheduling.backfill.reserved_starts import ReservedStart, ReservedStarts
 from gosched.scheduling.fairness.queue_limits import QueueLimits
 from gosched.scheduling.placement.feasibility import Feasibility
 from gosched.scheduling.placement.free_capacity import FreeCapacity
@@ -177,15 +177,7 @@ class NodeKeeper:
         return search.find(gang, self._plan.seed, allowance, before_ms=self._now_ms + MAX_GUESS_MS)
 
     def _made(self, gang: PendingGang, start: Start) -> ReservedStart:
-        made = Reservation(
-            job_id=gang.job_id,
-            attempt=gang.attempt,
-            start_ms=start.at_ms,
-            end_ms=start.at_ms + gang.span_ms if gang.span_ms else 0,
-            shares=shares_of(gang, start.placement),
-            made_at_ms=self._now_ms,
-            standing=True,
-        )
+        made = reservation_of(gang, start, self._now_ms, standing=True)
         reserved = self._noted(ReservedStart(gang, made))
         self._close(reserved)
         self._count += 1

@@ -50,15 +50,7 @@ class Reserver:
         self, gang: PendingGang, start: Start, *, for_deadline: bool = False, made_at_ms: int = 0
     ) -> ReservedStart:
         """Reserve this start. `made_at_ms`: when the gang's first reservation was made; 0: now."""
-        reservation = Reservation(
-            job_id=gang.job_id,
-            attempt=gang.attempt,
-            start_ms=start.at_ms,
-            end_ms=start.at_ms + gang.span_ms if gang.span_ms else 0,
-            shares=shares_of(gang, start.placement),
-            for_deadline=for_deadline,
-            made_at_ms=made_at_ms or self._plan.planned_at_ms,
-        )
+        reservation = reservation_of(gang, start, made_at_ms or self._plan.planned_at_ms, for_deadline=for_deadline)
         self._plan.reserve(reservation)
         reserved = ReservedStart(gang, reservation)
         self.add(reserved)
@@ -85,3 +77,19 @@ class Reserver:
         """Plan again when the start is due, and when it comes."""
         self._plan.wake_at(reserved.start_ms - self.grace_ms)
         self._plan.wake_at(reserved.start_ms)
+
+
+def reservation_of(
+    gang: PendingGang, start: Start, made_at_ms: int, *, for_deadline: bool = False, standing: bool = False
+) -> Reservation:
+    """Return the reservation of this start for the gang."""
+    return Reservation(
+        job_id=gang.job_id,
+        attempt=gang.attempt,
+        start_ms=start.at_ms,
+        end_ms=start.at_ms + gang.span_ms if gang.span_ms else 0,
+        shares=shares_of(gang, start.placement),
+        for_deadline=for_deadline,
+        made_at_ms=made_at_ms,
+        standing=standing,
+    )

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from gosched.core.amounts import amount_text
 from gosched.core.commands.plans import GangPlacement
 from gosched.core.reasons import WaitReason
-from gosched.core.sharing import MODEL_PREFIX, Amounts, add_to, beyond, ceilings, charge_of, lineage
+from gosched.core.sharing import MODEL_PREFIX, Amounts, add_to, beyond, ceilings, charge_of, guarantees, lineage
 from gosched.scheduling.fairness.limit import Limit, limit_of_queue, limit_of_tenant
 from gosched.scheduling.plugins.calls import Plugins
 from gosched.scheduling.snapshot.columns import Column
@@ -48,6 +48,7 @@ class QueueLimits:
             add_to(self.used_by.setdefault((queue, tenant), {}), charge)
             add_to(tenants.setdefault(tenant, {}), charge)
         self.ceilings = ceilings(view.queues, view.total)
+        self.guarantees = guarantees(view.queues, view.total)
         self._queues = {path: self._of_queue(view, path) for path in view.queues}
         self._tenants = {name: self._of_tenant(view, name, tenants.get(name, {})) for name in view.quotas}
         for fence in view.fences:

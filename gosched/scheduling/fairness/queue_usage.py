@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from gosched.core.accounting import average_use, brought_up, half_life_of
-from gosched.core.sharing import Amounts, add_to, guarantees, lineage
+from gosched.core.sharing import Amounts, add_to, lineage
 from gosched.scheduling.fairness.drf_order import Claim
 from gosched.scheduling.fairness.fair_shares import fair_shares
 from gosched.scheduling.fairness.queue_limits import QueueLimits
@@ -25,9 +25,8 @@ class QueueUsage:
             add_to(demand.setdefault(queue, {}), amounts)
         #: The fair share of each queue, by resource name.
         self.shares: Mapping[str, Mapping[str, int]] = fair_shares(view.queues, view.total, demand, limits.ceilings)
-        floors = guarantees(view.queues, view.total)
         #: What each queue may claim.
-        self.claims = {path: Claim(queue.weight, floors[path]) for path, queue in view.queues.items()}
+        self.claims = {path: Claim(queue.weight, limits.guarantees[path]) for path, queue in view.queues.items()}
         #: What each queue uses, and each tenant of a queue as "queue/tenant". In a queue with a half-life it is the
         #: decayed average of what was held, if that is more than what is held now.
         self.used: dict[str, Amounts] = {path: dict(amounts) for path, amounts in limits.used.items()}

@@ -20,7 +20,7 @@ from gosched.core.commands.plans import Cause, GangPlacement
 from gosched.core.preemption_rules import below_common, preemption_of
 from gosched.core.records.queue import QueueOrder
 from gosched.core.resources import AmountMap
-from gosched.core.sharing import MODEL_PREFIX, Amounts, add_to, guarantees, lineage
+from gosched.core.sharing import MODEL_PREFIX, Amounts, add_to, lineage
 from gosched.core.spec.policies import PreemptionPolicy
 from gosched.scheduling.fairness.queue_limits import QueueLimits, placed_charge
 from gosched.scheduling.fairness.queue_order import order_of
@@ -59,7 +59,7 @@ class EvictionBudget:
         #: What there is.
         self.total: Vector = as_vector(view.total)
         self._queues = view.queues
-        self._guarantees = guarantees(view.queues, view.total)
+        self._guarantees = limits.guarantees
         self._used: dict[str, Amounts] = {path: dict(amounts) for path, amounts in limits.used.items()}
         self._started: list[tuple[PendingGang, GangPlacement]] = []
         self._reclaims: dict[tuple[str, AmountMap, str], bool] = {}  # with what the queues hold now
